@@ -1,0 +1,8 @@
+(* The OCaml end of src/bridge.rs: each function is registered under the name by
+   which Rust calls it. *)
+
+let () =
+  Callback.register "topup_boot" Toplevel.boot;
+  Callback.register "topup_eval" Toplevel.eval;
+  Callback.register "topup_flush" Toplevel.flush;
+  Callback.register "topup_rearm" Toplevel.rearm

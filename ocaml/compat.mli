@@ -1,0 +1,12 @@
+(** Every difference between compiler versions that both variants meet. *)
+
+val no_color : Misc.Color.setting
+
+(** Makes a formatter print the compiler's style tags as plain text would show
+    them: quotes around code, no colours. *)
+val plain_style : Format.formatter -> unit
+
+val out_type : Format.formatter -> Outcometree.out_type -> unit
+
+(** Whether the caller runs on the domain of the eval thread. *)
+val on_main_domain : unit -> bool

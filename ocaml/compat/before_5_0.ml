@@ -1,0 +1,4 @@
+let no_color = Misc.Color.Never
+let plain_style _ = ()
+let out_type ppf t = !Toploop.print_out_type ppf t
+let on_main_domain () = true

@@ -1,0 +1,68 @@
+type[@warning "-37"] loaded =
+  | Ok of Obj.t
+  | Err of string
+
+external run_toplevel : string -> string -> loaded
+  = "caml_natdynlink_run_toplevel"
+
+module Backend = struct
+  let symbol_for_global' = Compilenv.symbol_for_global'
+  let closure_symbol = Compilenv.closure_symbol
+  let really_import_approx = Import_approx.really_import_approx
+  let import_symbol = Import_approx.import_symbol
+  let size_int = Arch.size_int
+  let big_endian = Arch.big_endian
+  let max_sensible_number_of_arguments = Proc.max_arguments_for_tailcalls - 1
+end
+
+let middle_end =
+  if Config.flambda then Flambda_middle_end.lambda_to_clambda
+  else Closure_middle_end.lambda_to_clambda
+
+let lookup symbol = Dynlink.unsafe_get_global_value ~bytecode_or_asm_symbol:symbol
+let unknown symbol = Option.is_none (lookup symbol)
+let last_backtrace = ref ""
+let backtrace () = !last_backtrace
+let remove file = try Sys.remove file with Sys_error _ -> ()
+
+(* The object needs nothing but the symbols of this executable, so the C
+   compiler's start files and libraries have no part in it. *)
+let link objfile dll =
+  let command =
+    Printf.sprintf "exec ld -shared -o %s %s" (Filename.quote dll)
+      (Filename.quote objfile)
+  in
+  if Ccomp.command command <> 0 then Asmlink.call_linker_shared [ objfile ] dll
+
+let compile ppf program ~prefix =
+  Asmgen.compile_implementation ~toplevel:unknown
+    ~backend:(module Backend : Backend_intf.S)
+    ~prefixname:prefix ~middle_end ~ppf_dump:ppf program
+
+let run dll phrase_name =
+  Toploop.may_trace := true;
+  match run_toplevel dll phrase_name with
+  | Ok value ->
+    Toploop.may_trace := false;
+    Topcommon.Result value
+  | Err reason ->
+    Toploop.may_trace := false;
+    failwith ("cannot load the phrase's code: " ^ reason)
+  | exception exn ->
+    Toploop.may_trace := false;
+    last_backtrace := Printexc.get_backtrace ();
+    Topcommon.Exception exn
+
+let load ppf phrase_name program =
+  last_backtrace := "";
+  let dll = Filename.temp_file ("topup" ^ phrase_name) ".so" in
+  let prefix = Filename.remove_extension dll in
+  let objfile = prefix ^ Config.ext_obj in
+  Fun.protect
+    ~finally:(fun () -> remove objfile; remove dll)
+    (fun () ->
+      compile ppf program ~prefix;
+      link objfile dll;
+      run dll phrase_name)
+
+let install () = Tophooks.register_loader ~lookup ~load

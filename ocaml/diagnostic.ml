@@ -1,0 +1,174 @@
+type t =
+  { text : string
+  ; diagnostic : Outcome.diagnostic
+  }
+
+let source = ref ""
+let set_source text = source := text
+let reported = ref []
+
+let trim_end s =
+  let rec last i =
+    if i > 0 && (s.[i - 1] = '\n' || s.[i - 1] = ' ') then last (i - 1) else i
+  in
+  String.sub s 0 (last (String.length s))
+
+let text print x =
+  let buffer = Buffer.create 256 in
+  let ppf = Format.formatter_of_buffer buffer in
+  Format.pp_set_geometry ppf
+    ~max_indent:(Format.get_max_indent ())
+    ~margin:(Format.get_margin ());
+  Format.pp_set_max_boxes ppf (Format.get_max_boxes ());
+  Format.pp_set_ellipsis_text ppf (Format.get_ellipsis_text ());
+  Compat.plain_style ppf;
+  print ppf x;
+  Format.pp_print_flush ppf ();
+  trim_end (Buffer.contents buffer)
+
+(* The phrases' lexbuf holds ";;" behind the source; a report about that is about
+   the end of the source. *)
+let clamp (pos : Lexing.position) =
+  let last = String.length !source in
+  if pos.pos_fname <> "//toplevel//" || pos.pos_cnum <= last then pos
+  else
+    let bol =
+      match String.rindex_opt !source '\n' with
+      | Some newline -> newline + 1
+      | None -> 0
+    in
+    let newlines = ref 0 in
+    String.iter (fun c -> if c = '\n' then incr newlines) !source;
+    { pos with pos_lnum = !newlines + 1; pos_bol = bol; pos_cnum = last }
+
+let clamp_location (loc : Location.t) =
+  { loc with loc_start = clamp loc.loc_start; loc_end = clamp loc.loc_end }
+
+let is_continuation c = Char.code c land 0xC0 = 0x80
+
+let column (pos : Lexing.position) =
+  let bytes = pos.pos_cnum - pos.pos_bol in
+  if pos.pos_bol < 0 || pos.pos_cnum > String.length !source then bytes
+  else begin
+    let characters = ref 0 in
+    for i = pos.pos_bol to pos.pos_cnum - 1 do
+      if not (is_continuation !source.[i]) then incr characters
+    done;
+    !characters
+  end
+
+let span (loc : Location.t) =
+  if loc.loc_ghost && loc = Location.none then None
+  else if loc.loc_start.pos_fname <> "//toplevel//" then None
+  else
+    Some
+      { Outcome.line = loc.loc_start.pos_lnum
+      ; column = column loc.loc_start
+      ; end_line = loc.loc_end.pos_lnum
+      ; end_column = column loc.loc_end
+      }
+
+(* The compiler writes its suggestions as lines of the message. *)
+let hints message =
+  String.split_on_char '\n' message
+  |> List.filter_map (fun line ->
+         let line = String.trim line in
+         let prefix = "Hint: " in
+         let n = String.length prefix in
+         if String.length line > n && String.sub line 0 n = prefix then
+           Some (String.sub line n (String.length line - n))
+         else None)
+
+(* A warning's report names itself "8 [partial-match]". *)
+let warning_code name =
+  match Scanf.sscanf name "%d" (fun number -> number) with
+  | number -> Printf.sprintf "W%03d" number
+  | exception _ -> ""
+
+(* Number 3 is the one that the compiler's own list gives to alerts. *)
+let alert_code = "W003"
+
+let of_report kind (report : Location.report) =
+  let report =
+    { report with
+      main = { report.main with loc = clamp_location report.main.loc }
+    }
+  in
+  let printer = Location.batch_mode_printer in
+  let message =
+    text (printer.pp_main_txt printer report) report.main.txt
+  in
+  let severity, kind, code =
+    match report.kind with
+    | Report_error -> Outcome.Error, kind, ""
+    | Report_warning name -> Warning, Outcome.Lint, warning_code name
+    | Report_warning_as_error name -> Error, Outcome.Lint, warning_code name
+    | Report_alert _ -> Warning, Outcome.Lint, alert_code
+    | Report_alert_as_error _ -> Error, Outcome.Lint, alert_code
+  in
+  { text = text Location.print_report report
+  ; diagnostic =
+      { severity
+      ; kind
+      ; code
+      ; message
+      ; span = span report.main.loc
+      ; hints = hints message
+      }
+  }
+
+let record = function
+  | None -> ()
+  | Some report -> reported := of_report Outcome.Lint report :: !reported
+
+let install () =
+  Clflags.color := Some Compat.no_color;
+  Location.report_printer := (fun () -> Location.batch_mode_printer);
+  (Location.warning_reporter :=
+     fun loc warning ->
+       record (Location.default_warning_reporter loc warning);
+       None);
+  Location.alert_reporter :=
+    fun loc alert ->
+      record (Location.default_alert_reporter loc alert);
+      None
+
+let drain () =
+  let all = List.rev !reported in
+  reported := [];
+  all
+
+let error kind text =
+  { text
+  ; diagnostic =
+      { severity = Error; kind; code = ""; message = text; span = None; hints = [] }
+  }
+
+let unfinished = "the source ends before this phrase is complete"
+
+let of_exn exn =
+  match Location.error_of_exn exn with
+  | Some `Already_displayed -> None
+  | Some (`Ok report) ->
+    let syntax =
+      match exn with
+      | Syntaxerr.Error _ | Lexer.Error _ -> true
+      | _ -> false
+    in
+    let described = of_report (if syntax then Syntax else Type) report in
+    let at_end = report.main.loc.loc_start.pos_cnum >= String.length !source in
+    if syntax && at_end && !Location.input_name = "//toplevel//" then
+      let diagnostic =
+        { described.diagnostic with
+          hints = described.diagnostic.hints @ [ unfinished ]
+        }
+      in
+      Some { described with diagnostic }
+    else Some described
+  | None -> begin
+    match exn with
+    | Stack_overflow ->
+      Some (error Type "Error: the compiler's stack overflowed; the phrase is nested too deeply")
+    | Out_of_memory -> Some (error Type "Error: the compiler ran out of memory")
+    | exn -> Some (error Type ("Error: the compiler raised " ^ Printexc.to_string exn))
+  end

@@ -1,0 +1,53 @@
+let read path =
+  let ic = open_in_bin path in
+  Fun.protect
+    ~finally:(fun () -> close_in_noerr ic)
+    (fun () -> really_input_string ic (in_channel_length ic))
+
+let fail format =
+  Printf.ksprintf (fun text -> Error (Diagnostic.error Type ("Error: " ^ text))) format
+
+let use file =
+  match Load_path.find file with
+  | exception Not_found ->
+    fail "cannot find file %s (looked in the current directory, %s, and in the load path)"
+      file (Sys.getcwd ())
+  | path -> (
+    match read path with
+    | source -> Ok (path, source)
+    | exception Sys_error reason -> fail "cannot read %s" reason)
+
+(* The file's own first line stays line 1 in locations. *)
+let mod_use file =
+  Result.map
+    (fun (path, source) ->
+      let name = Filename.remove_extension (Filename.basename path) in
+      let directive = Printf.sprintf "# 1 %S\n" path in
+      ( path
+      , Printf.sprintf "module %s = struct\n%s%s\nend"
+          (String.capitalize_ascii name) directive source ))
+    (use file)
+
+let use_output command =
+  let file = Filename.temp_file "topup" ".ml" in
+  Fun.protect
+    ~finally:(fun () -> try Sys.remove file with Sys_error _ -> ())
+    (fun () ->
+      match Sys.command (Printf.sprintf "%s > %s" command (Filename.quote file)) with
+      | 0 -> Ok ("(command-output)", read file)
+      | code -> fail "command %S exited with code %d" command code)
+
+let phrases : Parsetree.toplevel_phrase -> _ = function
+  | Ptop_dir
+      { pdir_name = { txt = ("use" | "mod_use" | "use_output") as name; _ }
+      ; pdir_arg = Some { pdira_desc = Pdir_string argument; _ }
+      ; _
+      } ->
+    let found =
+      match name with
+      | "use" -> use argument
+      | "mod_use" -> mod_use argument
+      | _ -> Interrupt.guard (fun () -> use_output argument)
+    in
+    Some (Result.map (fun (name, source) -> Phrases.of_file ~name source) found)
+  | _ -> None

@@ -1,0 +1,10 @@
+(** How a phrase's machine code gets into this process.
+
+    The compiler's own loader assembles, calls the C compiler to link, and
+    [dlopen]s. This one calls the linker itself, marks the time in which user
+    code runs, and keeps the backtrace of an exception. *)
+
+val install : unit -> unit
+
+(** The backtrace of the exception that ended the last phrase; empty if none. *)
+val backtrace : unit -> string

@@ -1,0 +1,23 @@
+(** One phrase, run to its end or undone. *)
+
+(** What a phrase left to print. *)
+type printed =
+  | Nothing
+  | Outcome of Outcometree.out_phrase
+  | Text of string  (** a directive's own words *)
+
+(** [run ast] preprocesses, checks, compiles and runs one phrase.
+
+    A phrase that is rejected leaves the environment, the values, the types it
+    met and the state of warnings as they were. One that raises leaves no
+    binding; what it did to mutable state is done. *)
+val run : Parsetree.toplevel_phrase -> (printed, Diagnostic.t list) result
+
+(** [show printed] is all that the toplevel prints for it: [val x : int = 1]. *)
+val show : printed -> string
+
+(** The value, type and name apart, for the last phrase of a source. *)
+val parts : printed -> string option * string option * string option
+
+(** Takes over the toplevel's printing of outcomes. Call once. *)
+val install : unit -> unit

@@ -1,0 +1,146 @@
+let version = Sys.ocaml_version
+
+let flush_quietly flush channel = try flush channel with _ -> ()
+
+let flush () =
+  flush_quietly (fun () -> Format.pp_print_flush Format.std_formatter ()) ();
+  flush_quietly (fun () -> Format.pp_print_flush Format.err_formatter ()) ();
+  flush_quietly Stdlib.flush stdout;
+  flush_quietly Stdlib.flush stderr
+
+let rearm = Interrupt.install
+
+(* What the toplevel's own loop sets before it begins. *)
+let boot () =
+  Clflags.debug := true;
+  Printexc.record_backtrace true;
+  Diagnostic.install ();
+  Variant.install ();
+  Runner.install ();
+  Interrupt.install ();
+  Toploop.set_paths ();
+  Compmisc.init_path ();
+  try Toploop.initialize_toplevel_env ()
+  with exn -> (
+    match Location.error_of_exn exn with
+    | Some (`Ok report) -> failwith (Diagnostic.text Location.print_report report)
+    | _ -> raise exn)
+
+(* The run of one source. [last] is the latest phrase that succeeded; what it
+   printed becomes text of [earlier] once another phrase follows. *)
+type run =
+  { mutable last : Runner.printed option
+  ; mutable earlier : string list
+  ; mutable succeeded : string list
+  ; mutable reports : Diagnostic.t list
+  ; mutable errors : Diagnostic.t list
+  }
+
+let settle run =
+  Option.iter
+    (fun printed -> run.earlier <- Interrupt.guard (fun () -> Runner.show printed) :: run.earlier)
+    run.last;
+  run.last <- None
+
+let collect run = run.reports <- run.reports @ Diagnostic.drain ()
+
+let rec phrase run ({ ast; text } : Phrases.phrase) =
+  match Directive.phrases ast with
+  | Some (Error failure) -> run.errors <- [ failure ]
+  | Some (Ok phrases) -> used run phrases
+  | None ->
+    let result = Runner.run ast in
+    collect run;
+    (match result with
+    | Ok printed ->
+      run.last <- Some printed;
+      run.succeeded <- text :: run.succeeded
+    | Error failures ->
+      run.last <- None;
+      run.errors <- failures)
+
+(* A directive that reads phrases ([#use]) prints what they print. *)
+and used outer phrases =
+  let inner = { outer with last = None; earlier = [] } in
+  Phrases.within phrases (fun () -> all inner phrases);
+  outer.succeeded <- inner.succeeded;
+  outer.reports <- inner.reports;
+  outer.errors <- inner.errors;
+  if inner.errors = [] then begin
+    settle inner;
+    let texts = List.filter (( <> ) "") (List.rev inner.earlier) in
+    outer.last <- Some (Text (String.concat "\n" texts))
+  end
+  else outer.earlier <- inner.earlier @ outer.earlier
+
+and all run phrases =
+  match Phrases.next phrases with
+  | None -> collect run
+  | Some next ->
+    settle run;
+    phrase run next;
+    if not (failed run) then all run phrases
+  | exception exn ->
+    collect run;
+    settle run;
+    run.errors <- Option.to_list (Diagnostic.of_exn exn)
+
+and failed run =
+  run.errors <> []
+  || List.exists
+       (fun (d : Diagnostic.t) -> d.diagnostic.severity = Error)
+       run.reports
+
+let outcome run (value_repr, typ, name) : Outcome.t =
+  let fatal, warnings =
+    List.partition
+      (fun (d : Diagnostic.t) -> d.diagnostic.severity = Error)
+      run.reports
+  in
+  let text (d : Diagnostic.t) = d.text in
+  let errors = fatal @ run.errors in
+  { value_repr
+  ; typ
+  ; name
+  ; earlier = List.rev run.earlier
+  ; warnings = List.map text warnings
+  ; error =
+      (if errors = [] then None
+       else Some (String.concat "\n" (List.map text errors)))
+  ; diagnostics =
+      List.map
+        (fun (d : Diagnostic.t) -> d.diagnostic)
+        (run.reports @ run.errors)
+  ; succeeded = List.rev run.succeeded
+  }
+
+let eval source =
+  let run =
+    { last = None; earlier = []; succeeded = []; reports = []; errors = [] }
+  in
+  ignore (Diagnostic.drain ());
+  Interrupt.forget ();
+  let phrases = Phrases.of_source source in
+  let parts =
+    Phrases.within phrases (fun () ->
+        try
+          all run phrases;
+          match run.last with
+          | Some printed when not (failed run) ->
+            Interrupt.guard (fun () -> Runner.parts printed)
+          | _ -> None, None, None
+        with exn ->
+          (* Only printing gets here: the phrase itself is committed. *)
+          let failure =
+            match exn with
+            | Sys.Break when Interrupt.raised () ->
+              Diagnostic.error Interrupted "Interrupted while printing the value."
+            | exn ->
+              Diagnostic.error Exception
+                ("Exception while printing the value: " ^ Printexc.to_string exn)
+          in
+          run.errors <- [ failure ];
+          None, None, None)
+  in
+  flush ();
+  outcome run parts

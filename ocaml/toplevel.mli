@@ -1,0 +1,20 @@
+(** The toplevel: everything that Rust can ask of OCaml.
+
+    One per process, used by one thread. *)
+
+(** Builds the initial environment. Call once, before anything else.
+    @raise Failure if the compiler's own library cannot be found. *)
+val boot : unit -> unit
+
+(** [eval source] runs the phrases of [source] in order up to the first that
+    fails. It raises nothing that user code or the compiler raised. *)
+val eval : string -> Outcome.t
+
+(** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
+val flush : unit -> unit
+
+(** Makes SIGINT the interrupt again (see {!Interrupt.install}). *)
+val rearm : unit -> unit
+
+(** OCaml's version, as in [Sys.ocaml_version]. *)
+val version : string

@@ -1,0 +1,70 @@
+//! The command line; the only place that ends the process.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+
+use crate::evaluator::Evaluator;
+use crate::router::Router;
+use crate::session::Local;
+use crate::settings::Settings;
+use crate::{Variant, logging, server, shutdown, stdio, transport};
+
+/// A live OCaml toplevel for agents, over the Model Context Protocol.
+#[derive(Parser)]
+#[command(version, about, after_help = AFTER_HELP)]
+struct Arguments {}
+
+const AFTER_HELP: &str = "\
+Without options topup serves MCP on stdin and stdout: register it in an MCP client.
+
+Environment:
+  TOPUP_TIMEOUT     seconds that an evaluation may take if its call names no timeout
+  TOPUP_INLINE_MAX  bytes of a field that a reply shows [default: 10000]
+  TOPUP_OUTPUT_MAX  bytes that one evaluation may print [default: 1073741824]
+  TOPUP_LOG_LEVEL   off, error, warn, info, debug or trace [default: off]";
+
+/// Runs the program and ends the process with its status.
+pub fn main(variant: Variant) -> ExitCode {
+    let Arguments {} = Arguments::parse();
+    let status = match serve(variant) {
+        Ok(()) => 0,
+        Err(problem) => {
+            log::error!("{problem}");
+            1
+        }
+    };
+    // Not by returning: evaluations that nobody waits for must not hold us up.
+    std::process::exit(status)
+}
+
+fn serve(variant: Variant) -> Result<(), String> {
+    let settings = match Settings::from_env() {
+        Ok(settings) => settings,
+        Err(problem) => {
+            eprintln!("topup: {problem}");
+            std::process::exit(2)
+        }
+    };
+    if std::io::stdin().is_terminal() {
+        eprintln!(
+            "topup: the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
+            variant.name()
+        );
+    }
+    let (private, capture) = stdio::take().map_err(|e| format!("taking stdin and stdout: {e}"))?;
+    logging::install(private.log, settings.log_level);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
+    runtime.block_on(async {
+        let evaluator = Evaluator::start(capture, settings).map_err(|e| e.to_string())?;
+        let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
+        let router = Arc::new(Router::new(Arc::new(Local::new(evaluator))));
+        let connection =
+            transport::stdio(private.input, private.output).map_err(|e| e.to_string())?;
+        server::serve(connection, router, shutdown).await;
+        Ok(())
+    })
+}

@@ -1,0 +1,53 @@
+//! A live OCaml toplevel in this process, served over the Model Context Protocol.
+//!
+//! A request, top to bottom; the modules below come in the same order:
+//!
+//! ```text
+//! line -> transport (Message) -> protocol (Request) -> server (pending) -> router
+//!   -> tools::eval -> session::Local -> evaluator (Job) == eval thread ==
+//!   -> bridge.rs -> ocaml/bridge.ml -> toplevel.ml -> phrases -> runner
+//!   => outcome -> tools::eval (Report) -> server -> protocol -> transport
+//! ```
+
+mod cli;
+mod settings;
+mod logging;
+mod stdio;
+mod shutdown;
+
+pub mod transport;
+pub mod protocol;
+pub mod server;
+pub mod router;
+pub mod tools;
+pub mod session;
+pub mod evaluator;
+mod interrupt;
+pub mod capture;
+pub mod overflow;
+
+mod bridge;
+mod command;
+pub mod outcome;
+pub mod error;
+
+pub use cli::main;
+pub use evaluator::{Evaluation, Evaluator, Stop};
+pub use outcome::Outcome;
+pub use settings::Settings;
+
+/// Which OCaml toplevel an executable is linked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    Bytecode,
+    Native,
+}
+
+impl Variant {
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::Bytecode => "bytecode",
+            Variant::Native => "native",
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What one evaluation came to, as OCaml reports it: plain data.
+//!
+//! Twin of `ocaml/outcome.mli`; `bridge.rs` converts field by field.
+
+/// Everything that OCaml says about the run of one source.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// What the toplevel prints for the last phrase's value.
+    pub value_repr: Option<String>,
+    /// The type of the last phrase, if it is an expression or a single binding.
+    pub typ: Option<String>,
+    /// The name that the last phrase bound, if it is a single binding.
+    pub name: Option<String>,
+    /// The printed text of each phrase before the last.
+    pub earlier: Vec<String>,
+    /// Each warning as the compiler prints it.
+    pub warnings: Vec<String>,
+    /// The failure that ended the run, as the compiler prints it.
+    pub error: Option<String>,
+    pub diagnostics: Vec<Diagnostic>,
+    /// The phrases that ran to their end, as written.
+    pub succeeded: Vec<String>,
+}
+
+/// One warning or error.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    pub kind: Kind,
+    /// `W008`; none where the compiler has no number.
+    pub code: Option<String>,
+    /// Without location, excerpt and `Error: `.
+    pub message: String,
+    /// `None` if it is not about a place in the caller's source.
+    pub span: Option<Span>,
+    pub hints: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Syntax,
+    Type,
+    /// A compiler warning or alert.
+    Warning,
+    Exception,
+    /// Ended by the break that `Stop` gives the reason for.
+    Interrupted,
+    Timeout,
+    Cancelled,
+    Output,
+}
+
+/// A stretch of the caller's source: lines from 1, columns from 0 in characters,
+/// the end exclusive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    pub line: usize,
+    pub column: usize,
+    pub end_line: usize,
+    pub end_column: usize,
+}

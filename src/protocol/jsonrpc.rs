@@ -1,0 +1,126 @@
+//! JSON-RPC 2.0 envelopes. A response is a `Result`.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::transport::{BadLine, Message};
+
+/// A request's id: a string or a number, echoed as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Id(Value);
+
+/// What a line turned out to be.
+#[derive(Debug, PartialEq)]
+pub enum Incoming {
+    Request { id: Id, method: String, params: Map<String, Value> },
+    Notification { method: String, params: Map<String, Value> },
+    /// To be answered with an error; the id only if it could be read.
+    Bad { id: Option<Id>, fault: Fault },
+    /// Something that must not be answered: a response, or a malformed notification.
+    Ignored,
+}
+
+/// A JSON-RPC error object.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fault {
+    pub code: i32,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+impl Fault {
+    pub fn parse(reason: &str) -> Fault {
+        Fault::new(-32700, format!("not JSON: {reason}"))
+    }
+
+    pub fn invalid_request(reason: impl Into<String>) -> Fault {
+        Fault::new(-32600, reason)
+    }
+
+    pub fn unknown_method(method: &str) -> Fault {
+        Fault::new(-32601, format!("unknown method {method:?}"))
+    }
+
+    pub fn invalid_params(reason: impl Into<String>) -> Fault {
+        Fault::new(-32602, reason)
+    }
+
+    pub fn internal(reason: impl Into<String>) -> Fault {
+        Fault::new(-32603, reason)
+    }
+
+    fn new(code: i32, message: impl Into<String>) -> Fault {
+        Fault { code, message: message.into(), data: None }
+    }
+}
+
+/// Reads a message's envelope.
+pub fn read(message: Message) -> Incoming {
+    match message {
+        Ok(Value::Object(object)) => envelope(object),
+        Ok(Value::Array(_)) => bad(None, "batches are not served; send one request a line"),
+        Ok(_) => bad(None, "a message is a JSON object"),
+        Err(BadLine::Syntax(reason)) => Incoming::Bad { id: None, fault: Fault::parse(&reason) },
+        Err(BadLine::TooLong(limit)) => bad(None, format!("a message is at most {limit} bytes long")),
+    }
+}
+
+fn envelope(mut object: Map<String, Value>) -> Incoming {
+    let is_response = object.contains_key("result") || object.contains_key("error");
+    if is_response && !object.contains_key("method") {
+        return Incoming::Ignored;
+    }
+    let id = match object.remove("id") {
+        None => None,
+        Some(id @ (Value::String(_) | Value::Number(_))) => Some(Id(id)),
+        Some(_) => return bad(None, "id must be a string or a number"),
+    };
+    if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return bad(id, "jsonrpc must be \"2.0\"");
+    }
+    let Some(Value::String(method)) = object.remove("method") else {
+        return bad(id, "method must be a string");
+    };
+    let params = match object.remove("params") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(params)) => params,
+        Some(_) => match id {
+            None => return Incoming::Ignored,
+            id => return Incoming::Bad { id, fault: Fault::invalid_params("params must be an object") },
+        },
+    };
+    match id {
+        Some(id) => Incoming::Request { id, method, params },
+        None => Incoming::Notification { method, params },
+    }
+}
+
+fn bad(id: Option<Id>, reason: impl Into<String>) -> Incoming {
+    Incoming::Bad { id, fault: Fault::invalid_request(reason) }
+}
+
+/// The line that answers request `id`; `None` where the request's id is unknown.
+pub fn reply(id: Option<&Id>, result: Result<impl Serialize, Fault>) -> String {
+    #[derive(Serialize)]
+    struct Envelope<'a, T> {
+        jsonrpc: &'static str,
+        id: Option<&'a Id>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<T>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<Fault>,
+    }
+    let (result, error) = match result {
+        Ok(result) => (Some(result), None),
+        Err(fault) => (None, Some(fault)),
+    };
+    serde_json::to_string(&Envelope { jsonrpc: "2.0", id, result, error })
+        .unwrap_or_else(|error| unreachable!("a reply has string keys only: {error}"))
+}
+
+/// `params.requestId` of a cancellation.
+pub fn id_of(value: &Value) -> Option<Id> {
+    matches!(value, Value::String(_) | Value::Number(_)).then(|| Id(value.clone()))
+}

@@ -1,0 +1,152 @@
+//! The loop between a connection and the sessions. It never evaluates and never waits
+//! for one call while another can be answered.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
+use crate::protocol::mcp::{self, Notification, Request};
+use crate::router::Router;
+use crate::tools::{self, Answer, Tool};
+use crate::transport::{Connection, Message, Output};
+
+/// Everything that can happen to the server.
+enum Event {
+    Message(Message),
+    /// The client has said its last word.
+    InputEnded,
+    /// A call is over.
+    Finished { id: Id, answer: Answer },
+    /// Nobody listens any more, or we are told to end.
+    Stop,
+}
+
+/// Serves one connection until the client has gone or `shutdown` is cancelled. A client
+/// that has finished sending still gets its answers.
+pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: CancellationToken) {
+    let Connection { mut incoming, outgoing, gone } = connection;
+    let (finished, mut answers) = mpsc::unbounded_channel();
+    let mut server = Server { router, outgoing, finished, pending: HashMap::new() };
+    let mut open = true;
+    while open || !server.pending.is_empty() {
+        let event = tokio::select! {
+            biased;
+            _ = shutdown.cancelled() => Event::Stop,
+            _ = gone.cancelled() => Event::Stop,
+            Some((id, answer)) = answers.recv() => Event::Finished { id, answer },
+            message = incoming.recv(), if open => match message {
+                Some(message) => Event::Message(message),
+                None => Event::InputEnded,
+            },
+        };
+        match event {
+            Event::Message(message) => server.message(message),
+            Event::InputEnded => open = false,
+            Event::Finished { id, answer } => server.finish(id, answer),
+            Event::Stop => return server.abandon(),
+        }
+    }
+    server.flush(&gone, &shutdown).await;
+}
+
+struct Server {
+    router: Arc<Router>,
+    outgoing: mpsc::UnboundedSender<Output>,
+    finished: mpsc::UnboundedSender<(Id, Answer)>,
+    /// Calls in flight, each with what takes it back.
+    pending: HashMap<Id, Pending>,
+}
+
+struct Pending {
+    cancel: CancellationToken,
+    /// Taken back by its own client, which gets no answer.
+    withdrawn: bool,
+}
+
+impl Server {
+    fn message(&mut self, message: Message) {
+        match jsonrpc::read(message) {
+            Incoming::Request { id, method, params } => self.request(id, &method, params),
+            Incoming::Notification { method, params } => self.notification(&method, &params),
+            Incoming::Bad { id, fault } => self.refuse(id.as_ref(), fault),
+            Incoming::Ignored => {}
+        }
+    }
+
+    fn request(&mut self, id: Id, method: &str, params: Map<String, Value>) {
+        if self.pending.contains_key(&id) {
+            let reason = "a request with this id is still in flight";
+            return self.refuse(Some(&id), Fault::invalid_request(reason));
+        }
+        match mcp::request(method, params) {
+            Ok(Request::Now(result)) => self.send(jsonrpc::reply(Some(&id), Ok(result))),
+            Ok(Request::Call { tool, arguments }) => self.call(id, tool, arguments),
+            Err(fault) => self.refuse(Some(&id), fault),
+        }
+    }
+
+    fn call(&mut self, id: Id, tool: &'static Tool, arguments: Map<String, Value>) {
+        let cancel = CancellationToken::new();
+        self.pending.insert(id.clone(), Pending { cancel: cancel.clone(), withdrawn: false });
+        let router = Arc::clone(&self.router);
+        let finished = self.finished.clone();
+        tokio::spawn(async move {
+            let answer = tools::call(tool, arguments, &router, cancel).await;
+            // The server may have ended; then nobody waits for the answer.
+            let _ = finished.send((id, answer));
+        });
+    }
+
+    fn finish(&mut self, id: Id, answer: Answer) {
+        let withdrawn = self.pending.remove(&id).is_none_or(|pending| pending.withdrawn);
+        if !withdrawn {
+            self.send(jsonrpc::reply(Some(&id), Ok(mcp::call_result(answer))));
+        }
+    }
+
+    fn notification(&mut self, method: &str, params: &Map<String, Value>) {
+        let Notification::Cancelled { request, elsewhere } = mcp::notification(method, params)
+        else {
+            return;
+        };
+        match request.and_then(|id| self.pending.get_mut(&id)) {
+            Some(pending) if !elsewhere => {
+                pending.withdrawn = true;
+                pending.cancel.cancel();
+            }
+            _ if !elsewhere => drop(self.router.cancel_local()),
+            _ => {}
+        }
+    }
+
+    fn refuse(&self, id: Option<&Id>, fault: Fault) {
+        self.send(jsonrpc::reply(id, Err::<(), _>(fault)));
+    }
+
+    fn send(&self, line: String) {
+        // Fails only when the client has gone, of which an event tells.
+        let _ = self.outgoing.send(Output::Line(line));
+    }
+
+    /// Waits until the client has got everything.
+    async fn flush(&self, gone: &CancellationToken, shutdown: &CancellationToken) {
+        let (done, flushed) = oneshot::channel();
+        if self.outgoing.send(Output::Flush(done)).is_ok() {
+            tokio::select! {
+                _ = flushed => {}
+                _ = gone.cancelled() => {}
+                _ = shutdown.cancelled() => {}
+            }
+        }
+    }
+
+    fn abandon(&self) {
+        for pending in self.pending.values() {
+            pending.cancel.cancel();
+        }
+    }
+}

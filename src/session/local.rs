@@ -1,0 +1,78 @@
+//! The toplevel in this process, one caller at a time.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::error::EvaluatorError;
+use crate::evaluator::{Evaluation, Evaluator};
+use crate::tools::{Failure, Phase};
+
+/// Queues callers for the evaluator, in the order in which they came.
+pub struct Local {
+    evaluator: Evaluator,
+    queue: tokio::sync::Mutex<()>,
+    /// What stops the turn that is on; `None` between turns.
+    current: Mutex<Option<CancellationToken>>,
+}
+
+impl Local {
+    pub fn new(evaluator: Evaluator) -> Local {
+        Local { evaluator, queue: Default::default(), current: Default::default() }
+    }
+
+    /// Waits for the caller's turn; fails if `cancel` comes first. Nobody else evaluates
+    /// until the turn is dropped.
+    pub async fn turn(&self, cancel: &CancellationToken) -> Result<Turn<'_>, Failure> {
+        let place = tokio::select! {
+            biased;
+            _ = cancel.cancelled() => {
+                return Err(Failure::new(Phase::Route, "cancelled before it began"));
+            }
+            place = self.queue.lock() => place,
+        };
+        let stop = cancel.child_token();
+        *self.current() = Some(stop.clone());
+        Ok(Turn { session: self, stop, _place: place })
+    }
+
+    /// Interrupts the turn that is on. False if there is none.
+    pub fn cancel(&self) -> bool {
+        match self.current().as_ref() {
+            Some(stop) => {
+                stop.cancel();
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A caller's time with the toplevel.
+pub struct Turn<'a> {
+    session: &'a Local,
+    stop: CancellationToken,
+    _place: tokio::sync::MutexGuard<'a, ()>,
+}
+
+impl Turn<'_> {
+    /// Runs `source`; see [`Evaluator::eval`].
+    pub async fn eval(
+        &self,
+        source: String,
+        timeout: Option<Duration>,
+    ) -> Result<Evaluation, EvaluatorError> {
+        self.session.evaluator.eval(source, timeout, self.stop.cancelled()).await
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.session.current() = None;
+    }
+}

@@ -1,0 +1,5 @@
+//! Sessions: where a call's phrases run.
+
+mod local;
+
+pub use local::{Local, Turn};

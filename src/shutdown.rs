@@ -1,0 +1,40 @@
+//! The signals that end the server: SIGTERM, SIGHUP, and a SIGINT from outside.
+
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream as StdStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio_util::sync::CancellationToken;
+
+use crate::interrupt;
+
+/// Cancels the returned token at the first signal. A second one ends the process at once.
+/// To be called inside the tokio runtime.
+pub fn on_signal() -> io::Result<CancellationToken> {
+    let (read, write) = StdStream::pair()?;
+    let seen = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGHUP, SIGINT] {
+        // The order matters: the first signal sets the flag that the second one finds.
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&seen))?;
+        signal_hook::flag::register(signal, Arc::clone(&seen))?;
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    // OCaml's handler for SIGINT comes in front of these; it passes foreign ones on.
+    interrupt::report_foreign_to(write.as_raw_fd());
+    let _ = write.into_raw_fd();
+
+    read.set_nonblocking(true)?;
+    let mut read = UnixStream::from_std(read)?;
+    let shutdown = CancellationToken::new();
+    let token = shutdown.clone();
+    tokio::spawn(async move {
+        let _ = read.read(&mut [0]).await;
+        token.cancel();
+    });
+    Ok(shutdown)
+}

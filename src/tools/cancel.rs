@@ -1,0 +1,29 @@
+//! `cancel`: stops the evaluation that runs.
+
+use serde::Serialize;
+
+use super::{Answer, Call, Hints, Running, Tool};
+
+pub const TOOL: Tool = Tool {
+    name: "cancel",
+    title: "Cancel the running evaluation",
+    description: "Interrupt the evaluation that is running now; use it when another call takes \
+too long. Returns {cancelled}: false when nothing was running. The interrupted call answers with \
+the error \"evaluation timed out\"; the session keeps its bindings. It never waits its turn. \
+Example: {} gives {\"cancelled\": true}.",
+    hints: Hints { read_only: false, destructive: false, idempotent: true },
+    fields: &[],
+    run,
+};
+
+#[derive(Serialize)]
+struct Cancelled {
+    cancelled: bool,
+}
+
+fn run(call: Call) -> Running {
+    Box::pin(async move {
+        let cancelled = call.session.cancel();
+        Ok(Answer::new(&Cancelled { cancelled }, false))
+    })
+}

@@ -1,0 +1,198 @@
+//! `eval`: phrases in, what the toplevel says out.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use crate::error::EvaluatorError;
+use crate::evaluator::{Evaluation, Stop};
+use crate::outcome::{self, Diagnostic, Severity};
+
+pub const TOOL: Tool = Tool {
+    name: "eval",
+    title: "Evaluate OCaml",
+    description: "Evaluate one or more OCaml phrases in the persistent toplevel; use it to run \
+code, define things, and look at values. Returns {value_repr, type, stdout, stderr, warnings, \
+error} for the last phrase, earlier (what the phrases before it printed), name (of a single let) \
+and diagnostics (positions, codes). Bindings stay for later calls; the final ;; is optional; \
+phrases run in order up to the first that fails, and a phrase that fails leaves no binding. \
+Directives such as #show and #use work. A timeout or cancel stops the phrase and keeps the \
+session. Example: {\"source\": \"let xs = List.init 3 succ;; List.fold_left (+) 0 xs\"} gives \
+value_repr \"6\", type \"int\", earlier [\"val xs : int list = [1; 2; 3]\"].",
+    hints: Hints { read_only: false, destructive: true, idempotent: false },
+    fields: &[
+        Field {
+            name: "source",
+            kind: Kind::Text,
+            required: true,
+            description: "The phrases, separated by ;; where the toplevel needs it.",
+        },
+        TIMEOUT,
+    ],
+    run,
+};
+
+pub const TIMEOUT: Field = Field {
+    name: "timeout",
+    kind: Kind::Seconds,
+    required: false,
+    description: "Seconds (fractions allowed) before the evaluation is interrupted.",
+};
+
+fn run(mut call: Call) -> Running {
+    Box::pin(async move {
+        let source = call.arguments.text("source").unwrap_or_default();
+        let timeout = call.arguments.seconds("timeout");
+        let turn = call.session.turn(&call.cancel).await?;
+        let report = Report::of(turn.eval(source, timeout).await)?;
+        Ok(Answer::new(&report, report.error.is_some()))
+    })
+}
+
+/// The payload of one evaluation.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    value_repr: Option<String>,
+    r#type: Option<String>,
+    stdout: String,
+    stderr: String,
+    warnings: Vec<String>,
+    pub error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    earlier: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    diagnostics: Vec<DiagnosticReport>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value_repr_overflow: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout_overflow: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr_overflow: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
+    elapsed_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct DiagnosticReport {
+    severity: &'static str,
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<String>,
+    message: String,
+    #[serde(flatten)]
+    span: Option<SpanReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hints: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct SpanReport {
+    line: usize,
+    column: usize,
+    end_line: usize,
+    end_column: usize,
+}
+
+impl Report {
+    /// An evaluation as its payload; a session that could not evaluate as a failure.
+    pub fn of(result: Result<Evaluation, EvaluatorError>) -> Result<Report, Failure> {
+        match result {
+            Ok(evaluation) => Ok(Report::new(evaluation)),
+            Err(error) => Err(Failure::new(Phase::Crash, error.to_string())),
+        }
+    }
+
+    fn new(evaluation: Evaluation) -> Report {
+        let Evaluation { mut outcome, value_repr, stdout, stderr, elapsed, stop } = evaluation;
+        let notice = stop.and_then(|stop| explain(stop, &mut outcome));
+        let (value_repr, value_repr_overflow) =
+            value_repr.map_or((None, None), |cut| (Some(cut.inline), cut.overflow));
+        Report {
+            value_repr,
+            r#type: outcome.typ,
+            stdout: stdout.inline,
+            stderr: stderr.inline,
+            warnings: outcome.warnings,
+            error: outcome.error,
+            name: outcome.name,
+            earlier: outcome.earlier,
+            diagnostics: outcome.diagnostics.into_iter().map(diagnostic).collect(),
+            value_repr_overflow,
+            stdout_overflow: stdout.overflow,
+            stderr_overflow: stderr.overflow,
+            notice,
+            elapsed_ms: (elapsed.as_secs_f64() * 1e6).round() / 1e3,
+        }
+    }
+}
+
+/// Says in the outcome why it was interrupted; or, if user code caught the interrupt and
+/// ended by itself, says so in a notice.
+fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
+    let (kind, text) = match stop {
+        Stop::Timeout(limit) => {
+            (outcome::Kind::Timeout, format!("evaluation timed out after {}", seconds(limit)))
+        }
+        Stop::Cancelled => {
+            (outcome::Kind::Cancelled, "evaluation timed out: it was cancelled".to_string())
+        }
+        Stop::Output(limit) => (
+            outcome::Kind::Output,
+            format!(
+                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
+                 (TOPUP_OUTPUT_MAX sets the limit)"
+            ),
+        ),
+    };
+    let interrupted = |d: &&mut Diagnostic| d.kind == outcome::Kind::Interrupted;
+    match outcome.diagnostics.iter_mut().find(interrupted) {
+        Some(diagnostic) => {
+            diagnostic.kind = kind;
+            diagnostic.message = text.clone();
+            // Where the break hit, in OCaml's own words.
+            let place = outcome.error.as_deref().and_then(|error| error.split_once('\n'));
+            outcome.error = Some(match place {
+                Some((_, place)) => format!("{text}\n{place}"),
+                None => text,
+            });
+            None
+        }
+        None => Some(format!("{text}, but ended by itself before the interrupt took hold")),
+    }
+}
+
+fn seconds(limit: Duration) -> String {
+    format!("{} s", limit.as_secs_f64())
+}
+
+fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
+    DiagnosticReport {
+        severity: match diagnostic.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        },
+        kind: match diagnostic.kind {
+            outcome::Kind::Syntax => "syntax",
+            outcome::Kind::Type => "type",
+            outcome::Kind::Warning => "warning",
+            outcome::Kind::Exception | outcome::Kind::Interrupted => "exception",
+            outcome::Kind::Timeout => "timeout",
+            outcome::Kind::Cancelled => "cancelled",
+            outcome::Kind::Output => "output",
+        },
+        code: diagnostic.code,
+        message: diagnostic.message,
+        span: diagnostic.span.map(|span| SpanReport {
+            line: span.line,
+            column: span.column,
+            end_line: span.end_line,
+            end_column: span.end_column,
+        }),
+        hints: diagnostic.hints,
+    }
+}

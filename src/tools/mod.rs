@@ -1,0 +1,144 @@
+//! The tools: one row each. `tools/list`, dispatch, argument checks and the README's
+//! table all derive from [`ALL`].
+
+mod arguments;
+mod cancel;
+mod eval;
+mod eval_batch;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub use arguments::{Arguments, Field, Kind};
+
+use crate::router::Router;
+use crate::session::Local;
+
+/// Every tool, in the order of `tools/list`.
+pub static ALL: &[Tool] = &[eval::TOOL, eval_batch::TOOL, cancel::TOOL];
+
+/// What a client reads before its first call.
+pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
+bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
+session as it was. eval_batch runs several sources in order; cancel stops what is running. \
+Give timeout (seconds) to anything that may not end.";
+
+/// A row of the table.
+pub struct Tool {
+    pub name: &'static str,
+    pub title: &'static str,
+    /// For a model: what it does and when to use it, what comes back, state, an example.
+    pub description: &'static str,
+    pub hints: Hints,
+    pub fields: &'static [Field],
+    pub run: fn(Call) -> Running,
+}
+
+/// MCP's annotations.
+pub struct Hints {
+    pub read_only: bool,
+    pub destructive: bool,
+    pub idempotent: bool,
+}
+
+/// One call of a tool.
+pub struct Call {
+    pub arguments: Arguments,
+    pub session: Arc<Local>,
+    /// Cancelled when the client takes the call back.
+    pub cancel: CancellationToken,
+}
+
+pub type Running = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
+
+/// A finished call: the payload as compact JSON.
+#[derive(Debug, PartialEq)]
+pub struct Answer {
+    pub payload: String,
+    pub is_error: bool,
+}
+
+impl Answer {
+    /// `payload` is an error if it says so itself.
+    pub fn new(payload: &impl Serialize, is_error: bool) -> Answer {
+        let payload = serde_json::to_string(payload)
+            .unwrap_or_else(|error| unreachable!("a payload has string keys only: {error}"));
+        Answer { payload, is_error }
+    }
+}
+
+/// A call that failed before or beside user code.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Failure {
+    /// What, where, and what to do next.
+    pub error: String,
+    pub phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Arguments,
+    Route,
+    Crash,
+}
+
+impl Failure {
+    pub fn new(phase: Phase, error: impl Into<String>) -> Failure {
+        Failure { error: error.into(), phase }
+    }
+}
+
+/// The row named `name`.
+pub fn find(name: &str) -> Option<&'static Tool> {
+    ALL.iter().find(|tool| tool.name == name)
+}
+
+/// Checks the arguments, picks the session, runs the tool. A failure is an answer, too.
+pub async fn call(
+    tool: &Tool,
+    arguments: Map<String, Value>,
+    router: &Router,
+    cancel: CancellationToken,
+) -> Answer {
+    let result = match prepare(tool, arguments, router) {
+        Ok((arguments, session)) => (tool.run)(Call { arguments, session, cancel }).await,
+        Err(failure) => Err(failure),
+    };
+    result.unwrap_or_else(|failure| Answer::new(&failure, true))
+}
+
+fn prepare(
+    tool: &Tool,
+    arguments: Map<String, Value>,
+    router: &Router,
+) -> Result<(Arguments, Arc<Local>), Failure> {
+    let mut arguments = Arguments::check(tool, arguments)?;
+    let session = router.session(&mut arguments)?;
+    Ok((arguments, session))
+}
+
+/// The `tools` array of `tools/list`.
+pub fn descriptors() -> Vec<Value> {
+    ALL.iter().map(descriptor).collect()
+}
+
+fn descriptor(tool: &Tool) -> Value {
+    json!({
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "inputSchema": arguments::schema(tool),
+        "annotations": {
+            "title": tool.title,
+            "readOnlyHint": tool.hints.read_only,
+            "destructiveHint": tool.hints.destructive,
+            "idempotentHint": tool.hints.idempotent,
+            "openWorldHint": !tool.hints.read_only,
+        },
+    })
+}

@@ -1,0 +1,62 @@
+//! A connection inside the process, for tests and for embedding.
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::{Connection, Message, Output, READ_AHEAD, parse};
+
+/// The client's end of a memory connection.
+pub struct Peer {
+    input: mpsc::Sender<Message>,
+    output: mpsc::UnboundedReceiver<Output>,
+}
+
+/// A connection and its client's end.
+pub fn memory() -> (Connection, Peer) {
+    let (input, incoming) = mpsc::channel(READ_AHEAD);
+    let (outgoing, output) = mpsc::unbounded_channel();
+    let connection = Connection { incoming, outgoing, gone: CancellationToken::new() };
+    (connection, Peer { input, output })
+}
+
+impl Peer {
+    /// Sends one line, as a client would write it. False if the server has ended.
+    pub async fn send(&self, line: &str) -> bool {
+        match parse(line.as_bytes()) {
+            Some(message) => self.input.send(message).await.is_ok(),
+            None => true,
+        }
+    }
+
+    /// The next line from the server; `None` when it has ended.
+    pub async fn receive(&mut self) -> Option<String> {
+        loop {
+            match self.output.recv().await? {
+                Output::Line(line) => return Some(line),
+                Output::Flush(done) => drop(done.send(())),
+            }
+        }
+    }
+
+    /// Ends the client's input; what the server still says can be received.
+    pub fn finish(self) -> Listener {
+        Listener(self.output)
+    }
+}
+
+/// What is left of a peer that has finished sending.
+pub struct Listener(mpsc::UnboundedReceiver<Output>);
+
+impl Listener {
+    /// All lines until the server ends.
+    pub async fn lines(mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(output) = self.0.recv().await {
+            match output {
+                Output::Line(line) => lines.push(line),
+                Output::Flush(done) => drop(done.send(())),
+            }
+        }
+        lines
+    }
+}
