@@ -1,6 +1,7 @@
 (** Every difference between compiler versions that both variants meet. *)
 
-val no_color : Misc.Color.setting
+(** Turns colours off, for good. *)
+val no_colors : unit -> unit
 
 (** Makes a formatter print the compiler's style tags as plain text would show
     them: quotes around code, no colours. *)

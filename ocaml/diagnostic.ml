@@ -7,11 +7,14 @@ let source = ref ""
 let set_source text = source := text
 let reported = ref []
 
-let trim_end s =
+(* Reports that follow another begin with an empty line. *)
+let trim s =
   let rec last i =
     if i > 0 && (s.[i - 1] = '\n' || s.[i - 1] = ' ') then last (i - 1) else i
   in
-  String.sub s 0 (last (String.length s))
+  let rec first i = if i < String.length s && s.[i] = '\n' then first (i + 1) else i in
+  let first = first 0 in
+  String.sub s first (max first (last (String.length s)) - first)
 
 let text print x =
   let buffer = Buffer.create 256 in
@@ -24,7 +27,7 @@ let text print x =
   Compat.plain_style ppf;
   print ppf x;
   Format.pp_print_flush ppf ();
-  trim_end (Buffer.contents buffer)
+  trim (Buffer.contents buffer)
 
 (* The phrases' lexbuf holds ";;" behind the source; a report about that is about
    the end of the source. *)
@@ -122,7 +125,7 @@ let record = function
   | Some report -> reported := of_report Outcome.Lint report :: !reported
 
 let install () =
-  Clflags.color := Some Compat.no_color;
+  Compat.no_colors ();
   Location.report_printer := (fun () -> Location.batch_mode_printer);
   (Location.warning_reporter :=
      fun loc warning ->

@@ -25,5 +25,5 @@ val of_exn : exn -> t option
 val error : Outcome.kind -> string -> t
 
 (** [text print x] is what [print] prints for [x], in the geometry of the
-    standard formatter, trimmed at the end. *)
+    standard formatter, without empty lines around it. *)
 val text : (Format.formatter -> 'a -> unit) -> 'a -> string

@@ -5,17 +5,19 @@ let read path =
     (fun () -> really_input_string ic (in_channel_length ic))
 
 let fail format =
-  Printf.ksprintf (fun text -> Error (Diagnostic.error Type ("Error: " ^ text))) format
+  Printf.ksprintf (fun text -> Error (Diagnostic.error Type text)) format
 
 let use file =
   match Load_path.find file with
   | exception Not_found ->
-    fail "cannot find file %s (looked in the current directory, %s, and in the load path)"
+    fail
+      "Cannot find file %s.\n\
+       (looked in the load path and in the current directory, %s)"
       file (Sys.getcwd ())
   | path -> (
     match read path with
     | source -> Ok (path, source)
-    | exception Sys_error reason -> fail "cannot read %s" reason)
+    | exception Sys_error reason -> fail "Cannot read %s." reason)
 
 (* The file's own first line stays line 1 in locations. *)
 let mod_use file =
@@ -35,7 +37,7 @@ let use_output command =
     (fun () ->
       match Sys.command (Printf.sprintf "%s > %s" command (Filename.quote file)) with
       | 0 -> Ok ("(command-output)", read file)
-      | code -> fail "command %S exited with code %d" command code)
+      | code -> fail "Command exited with code %d." code)
 
 let phrases : Parsetree.toplevel_phrase -> _ = function
   | Ptop_dir

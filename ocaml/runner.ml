@@ -30,25 +30,25 @@ let parts = function
   | Outcome ((Ophr_signature _ | Ophr_exception _) as phrase) ->
     Some (Diagnostic.text print_out_phrase phrase), None, None
 
-(* Frames below the phrase are the toplevel's own. *)
-let own_frames backtrace =
-  let host line =
-    List.exists
-      (fun m ->
-        let prefix = "Called from " ^ m in
-        String.length line >= String.length prefix
-        && String.sub line 0 (String.length prefix) = prefix)
-      [ "Topeval."; "Loader."; "Stdlib__Fun.protect"; "Stdlib.Fun.protect" ]
+(* The toplevel's own frames are not news; those of the bytecode that is linked into
+   the executable have no debugging information. *)
+let is_own_frame line =
+  let mentions part =
+    let n = String.length part in
+    let rec at i = i + n <= String.length line && (String.sub line i n = part || at (i + 1)) in
+    at 0
   in
-  let rec keep = function
-    | line :: rest when not (host line) -> line :: keep rest
-    | _ -> []
-  in
-  String.split_on_char '\n' backtrace |> keep |> String.concat "\n"
+  line = "Called from unknown location" || List.exists mentions [ " Topeval."; " Topup_" ]
+
+let user_frames backtrace =
+  String.split_on_char '\n' backtrace
+  |> List.filter (fun line -> not (is_own_frame line))
+  |> String.concat "\n"
+  |> String.trim
 
 let raised phrase backtrace =
   let text = show (Outcome phrase) in
-  let backtrace = String.trim (own_frames backtrace) in
+  let backtrace = user_frames backtrace in
   let whole = if backtrace = "" then text else text ^ "\n" ^ backtrace in
   let kind : Outcome.kind =
     match phrase with
@@ -67,6 +67,7 @@ let rejected exn =
 let execute ast =
   let rest = Buffer.create 64 in
   let ppf = Format.formatter_of_buffer rest in
+  Compat.plain_style ppf;
   let finished =
     Interrupt.guard (fun () ->
         let ast = Toploop.preprocess_phrase ppf ast in

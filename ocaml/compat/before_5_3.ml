@@ -1,4 +1,7 @@
-let no_color = Misc.Color.Never
+let no_colors () =
+  Clflags.color := Some Misc.Color.Never;
+  Misc.Color.setup !Clflags.color
+
 let plain_style _ = ()
 let out_type ppf t = !Toploop.print_out_type ppf t
 let on_main_domain = Domain.is_main_domain

@@ -1,0 +1,171 @@
+//! A client for real `topup` processes, and the executables under test.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// An executable under test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Executable {
+    pub variant: &'static str,
+    pub path: &'static str,
+}
+
+pub const BYTECODE: Executable =
+    Executable { variant: "bytecode", path: env!("CARGO_BIN_EXE_topup") };
+pub const NATIVE: Executable =
+    Executable { variant: "native", path: env!("CARGO_BIN_EXE_topup-opt") };
+
+/// Every executable that this build has.
+pub fn executables() -> Vec<Executable> {
+    if cfg!(native_toplevel) { vec![BYTECODE, NATIVE] } else { vec![BYTECODE] }
+}
+
+/// A hang is a failure: no process lives longer than this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server and its client's end.
+pub struct Client {
+    pub child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    next_id: u64,
+    over: Arc<AtomicBool>,
+}
+
+impl Client {
+    pub fn start(executable: Executable) -> Client {
+        Client::start_with(executable, |_| {})
+    }
+
+    /// Starts the server after `configure` had its way with the command.
+    pub fn start_with(executable: Executable, configure: impl FnOnce(&mut Command)) -> Client {
+        let mut command = Command::new(executable.path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove("OCAMLRUNPARAM");
+        configure(&mut command);
+        let mut child = command.spawn().expect("the executable starts");
+        let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        let input = child.stdin.take();
+        let over = Arc::new(AtomicBool::new(false));
+        watch(child.id(), Arc::clone(&over));
+        Client { child, input, output, next_id: 0, over }
+    }
+
+    pub fn send_line(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("input is open");
+        input.write_all(line.as_bytes()).and_then(|()| input.write_all(b"\n")).expect("written");
+    }
+
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.input.as_mut().expect("input is open").write_all(bytes).expect("written");
+    }
+
+    /// Sends a request and returns its id.
+    pub fn request(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send_line(
+            &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string(),
+        );
+        id
+    }
+
+    pub fn notify(&mut self, method: &str, params: Value) {
+        self.send_line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
+    }
+
+    /// Asks for a call of `tool` without waiting; returns the request's id.
+    pub fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+    }
+
+    /// The next message; panics if the server says nothing more.
+    pub fn receive(&mut self) -> Value {
+        self.try_receive().expect("one more message")
+    }
+
+    pub fn try_receive(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.output.read_line(&mut line).expect("output is readable text") {
+            0 => None,
+            _ => Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))),
+        }
+    }
+
+    /// Calls a tool, waits for that very answer, returns payload and `isError`.
+    pub fn call(&mut self, tool: &str, arguments: Value) -> (Value, bool) {
+        let id = self.begin_call(tool, arguments);
+        let reply = self.receive();
+        assert_eq!(reply["id"], id, "{reply}");
+        payload(&reply)
+    }
+
+    pub fn eval(&mut self, source: &str) -> Value {
+        self.call("eval", json!({ "source": source })).0
+    }
+
+    pub fn eval_within(&mut self, source: &str, seconds: f64) -> Value {
+        self.call("eval", json!({ "source": source, "timeout": seconds })).0
+    }
+
+    /// Ends the client's input.
+    pub fn finish_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Ends the input, returns what was still to come and the status.
+    pub fn finish(mut self) -> (Vec<Value>, ExitStatus) {
+        self.finish_input();
+        let mut rest = Vec::new();
+        while let Some(message) = self.try_receive() {
+            rest.push(message);
+        }
+        (rest, self.wait())
+    }
+
+    /// Waits for the process to end by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("waited")
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success());
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The payload and `isError` of a tool's reply.
+pub fn payload(reply: &Value) -> (Value, bool) {
+    let content = &reply["result"]["content"];
+    assert_eq!(content.as_array().map(Vec::len), Some(1), "one item: {reply}");
+    let text = content[0]["text"].as_str().unwrap_or_else(|| panic!("a text: {reply}"));
+    let is_error = reply["result"]["isError"].as_bool().expect("isError is there");
+    (serde_json::from_str(text).expect("the text is JSON"), is_error)
+}
+
+fn watch(pid: u32, over: Arc<AtomicBool>) {
+    let limit = Instant::now() + PATIENCE;
+    thread::spawn(move || {
+        while !over.load(Ordering::Relaxed) {
+            if Instant::now() > limit {
+                eprintln!("process {pid} hangs; ending it");
+                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+                return;
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
