@@ -3,6 +3,7 @@ type t =
   ; diagnostic : Outcome.diagnostic
   }
 
+let input_name = "//toplevel//"
 let source = ref ""
 let set_source text = source := text
 let reported = ref []
@@ -16,38 +17,67 @@ let trim s =
   let first = first 0 in
   String.sub s first (max first (last (String.length s)) - first)
 
-let text print x =
-  let buffer = Buffer.create 256 in
+type sheet =
+  { buffer : Buffer.t
+  ; ppf : Format.formatter
+  }
+
+let sheet () =
+  let buffer = Buffer.create 1024 in
   let ppf = Format.formatter_of_buffer buffer in
+  Compat.plain_style ppf;
+  { buffer; ppf }
+
+let text_on { buffer; ppf } print x =
   Format.pp_set_geometry ppf
     ~max_indent:(Format.get_max_indent ())
     ~margin:(Format.get_margin ());
   Format.pp_set_max_boxes ppf (Format.get_max_boxes ());
   Format.pp_set_ellipsis_text ppf (Format.get_ellipsis_text ());
-  Compat.plain_style ppf;
-  print ppf x;
-  Format.pp_print_flush ppf ();
-  trim (Buffer.contents buffer)
+  let contents () =
+    Format.pp_print_flush ppf ();
+    let text = Buffer.contents buffer in
+    Buffer.clear buffer;
+    text
+  in
+  match print ppf x with
+  | () -> trim (contents ())
+  | exception exn -> ignore (contents ()); raise exn
 
-(* The phrases' lexbuf holds ";;" behind the source; a report about that is about
-   the end of the source. *)
-let clamp (pos : Lexing.position) =
-  let last = String.length !source in
-  if pos.pos_fname <> "//toplevel//" || pos.pos_cnum <= last then pos
-  else
-    let bol =
-      match String.rindex_opt !source '\n' with
-      | Some newline -> newline + 1
-      | None -> 0
-    in
-    let newlines = ref 0 in
-    String.iter (fun c -> if c = '\n' then incr newlines) !source;
-    { pos with pos_lnum = !newlines + 1; pos_bol = bol; pos_cnum = last }
-
-let clamp_location (loc : Location.t) =
-  { loc with loc_start = clamp loc.loc_start; loc_end = clamp loc.loc_end }
+let own_sheet = sheet ()
+let text print x = text_on own_sheet print x
 
 let is_continuation c = Char.code c land 0xC0 = 0x80
+
+(* The phrases' lexbuf holds ";;" behind the source. A report about that is about the
+   end of the source, of which the last character stands for it. *)
+let end_of_source () =
+  let text = !source in
+  let is_blank c = c = ' ' || c = '\n' || c = '\t' || c = '\r' in
+  let rec last i = if i > 0 && is_blank text.[i - 1] then last (i - 1) else i in
+  let rec first i = if i > 0 && is_continuation text.[i] then first (i - 1) else i in
+  let last = last (String.length text) in
+  let first = first (max 0 (last - 1)) in
+  let position cnum =
+    let before = String.sub text 0 first in
+    let lines = String.split_on_char '\n' before in
+    { Lexing.pos_fname = input_name
+    ; pos_lnum = List.length lines
+    ; pos_bol = first - String.length (List.nth lines (List.length lines - 1))
+    ; pos_cnum = cnum
+    }
+  in
+  position first, position last
+
+let clamp_location (loc : Location.t) =
+  let after (pos : Lexing.position) =
+    pos.pos_fname = input_name && pos.pos_cnum > String.length !source
+  in
+  let first, last = end_of_source () in
+  { loc with
+    loc_start = (if after loc.loc_start then first else loc.loc_start)
+  ; loc_end = (if after loc.loc_end then last else loc.loc_end)
+  }
 
 let column (pos : Lexing.position) =
   let bytes = pos.pos_cnum - pos.pos_bol in
@@ -62,7 +92,7 @@ let column (pos : Lexing.position) =
 
 let span (loc : Location.t) =
   if loc.loc_ghost && loc = Location.none then None
-  else if loc.loc_start.pos_fname <> "//toplevel//" then None
+  else if loc.loc_start.pos_fname <> input_name then None
   else
     Some
       { Outcome.line = loc.loc_start.pos_lnum
@@ -71,9 +101,9 @@ let span (loc : Location.t) =
       ; end_column = column loc.loc_end
       }
 
-(* The compiler writes its suggestions as lines of the message. *)
-let hints message =
-  String.split_on_char '\n' message
+(* The compiler writes its suggestions as lines of the report. *)
+let hints text =
+  String.split_on_char '\n' text
   |> List.filter_map (fun line ->
          let line = String.trim line in
          let prefix = "Hint: " in
@@ -109,14 +139,15 @@ let of_report kind (report : Location.report) =
     | Report_alert _ -> Warning, Outcome.Lint, alert_code
     | Report_alert_as_error _ -> Error, Outcome.Lint, alert_code
   in
-  { text = text Location.print_report report
+  let whole = text Location.print_report report in
+  { text = whole
   ; diagnostic =
       { severity
       ; kind
       ; code
       ; message
       ; span = span report.main.loc
-      ; hints = hints message
+      ; hints = hints whole
       }
   }
 
@@ -160,7 +191,7 @@ let of_exn exn =
     in
     let described = of_report (if syntax then Syntax else Type) report in
     let at_end = report.main.loc.loc_start.pos_cnum >= String.length !source in
-    if syntax && at_end && !Location.input_name = "//toplevel//" then
+    if syntax && at_end && !Location.input_name = input_name then
       let diagnostic =
         { described.diagnostic with
           hints = described.diagnostic.hints @ [ unfinished ]

@@ -14,6 +14,9 @@ val install : unit -> unit
     were turned into errors have severity [Error]. *)
 val drain : unit -> t list
 
+(** The compiler's name for what a caller sent. *)
+val input_name : string
+
 (** [set_source source] names the text that spans refer to. *)
 val set_source : string -> unit
 
@@ -27,3 +30,13 @@ val error : Outcome.kind -> string -> t
 (** [text print x] is what [print] prints for [x], in the geometry of the
     standard formatter, without empty lines around it. *)
 val text : (Format.formatter -> 'a -> unit) -> 'a -> string
+
+(** Paper to print on. Making a formatter costs as much as type-checking a phrase, so
+    each place that prints keeps one. *)
+type sheet
+
+val sheet : unit -> sheet
+
+(** As {!text}, on a sheet of the caller's: printing may go on while warnings arrive,
+    which are printed with {!text}. *)
+val text_on : sheet -> (Format.formatter -> 'a -> unit) -> 'a -> string

@@ -11,6 +11,10 @@ val install : unit -> unit
     SIGINT does nothing: Rust sends it again until the evaluation ends. *)
 val guard : (unit -> 'a) -> 'a
 
+(** Whether a SIGINT may raise; {!guard} sets and clears it. An engine clears it as soon
+    as user code has ended. *)
+val armed : bool ref
+
 (** Whether the handler raised since the last [forget]. It tells our break from
     a [Sys.Break] that user code raised itself. *)
 val raised : unit -> bool

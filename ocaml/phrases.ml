@@ -34,7 +34,7 @@ let rec next_of_source t =
    line before it ends a line that a directive or comment may have opened. *)
 let of_source source =
   Diagnostic.set_source source;
-  let name = "//toplevel//" in
+  let name = Diagnostic.input_name in
   { name; source; lexbuf = lexbuf ~name (source ^ "\n;;"); read = next_of_source }
 
 let bounds : Parsetree.toplevel_phrase -> (int * int) option = function

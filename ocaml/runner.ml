@@ -3,13 +3,8 @@ type printed =
   | Outcome of Outcometree.out_phrase
   | Text of string
 
+(* The original: an engine may put its own in place. *)
 let print_out_phrase = !Toploop.print_out_phrase
-let caught : Outcometree.out_phrase option ref = ref None
-
-(* Printing runs user code (installed printers), so it waits until the phrase is
-   committed. *)
-let install () =
-  Toploop.print_out_phrase := fun _ phrase -> caught := Some phrase
 
 let show = function
   | Nothing -> ""
@@ -30,26 +25,32 @@ let parts = function
   | Outcome ((Ophr_signature _ | Ophr_exception _) as phrase) ->
     Some (Diagnostic.text print_out_phrase phrase), None, None
 
-(* The toplevel's own frames are not news; those of the bytecode that is linked into
-   the executable have no debugging information. *)
+(* The toplevel's own frames are not news; bytecode that is linked into the executable
+   has no debugging information. *)
 let is_own_frame line =
+  let n = String.length line in
   let mentions part =
-    let n = String.length part in
-    let rec at i = i + n <= String.length line && (String.sub line i n = part || at (i + 1)) in
+    let m = String.length part in
+    let rec at i = i + m <= n && (String.sub line i m = part || at (i + 1)) in
     at 0
   in
-  line = "Called from unknown location" || List.exists mentions [ " Topeval."; " Topup_" ]
+  List.exists mentions [ " at unknown location"; " from unknown location"; " Topeval."; " Topup_" ]
+
+(* A runaway recursion has a thousand frames that say the same. *)
+let max_frames = 30
 
 let user_frames backtrace =
-  String.split_on_char '\n' backtrace
-  |> List.filter (fun line -> not (is_own_frame line))
-  |> String.concat "\n"
-  |> String.trim
+  let frames =
+    String.split_on_char '\n' backtrace
+    |> List.filter (fun line -> line <> "" && not (is_own_frame line))
+  in
+  let shown = List.filteri (fun i _ -> i < max_frames) frames in
+  let hidden = List.length frames - List.length shown in
+  shown @ (if hidden > 0 then [ Printf.sprintf "(%d more frames)" hidden ] else [])
 
 let raised phrase backtrace =
   let text = show (Outcome phrase) in
-  let backtrace = user_frames backtrace in
-  let whole = if backtrace = "" then text else text ^ "\n" ^ backtrace in
+  let whole = String.concat "\n" (text :: user_frames backtrace) in
   let kind : Outcome.kind =
     match phrase with
     | Ophr_exception (Sys.Break, _) when Interrupt.raised () -> Interrupted
@@ -64,31 +65,36 @@ let rejected exn =
     [ Diagnostic.error Interrupted "Interrupted." ]
   | exn -> Option.to_list (Diagnostic.of_exn exn)
 
-let execute ast =
-  let rest = Buffer.create 64 in
-  let ppf = Format.formatter_of_buffer rest in
-  Compat.plain_style ppf;
-  let finished =
-    Interrupt.guard (fun () ->
-        let ast = Toploop.preprocess_phrase ppf ast in
-        Env.reset_cache_toplevel ();
-        Toploop.execute_phrase true ppf ast)
-  in
-  Format.pp_print_flush ppf ();
-  finished, Buffer.contents rest
+let sheet = Diagnostic.sheet ()
 
-let define ast =
-  match execute ast with
-  | true, _ -> Ok (match !caught with None -> Nothing | Some p -> Outcome p)
-  | false, rest -> begin
-    match !caught with
-    | Some phrase -> Error [ raised phrase (Variant.backtrace rest) ]
-    | None -> Error [ Diagnostic.error Type rest ]
-  end
+(* [f] under the compiler's eye: its result, and what the compiler printed besides. *)
+let compiling f =
+  let result = ref None in
+  let said =
+    Diagnostic.text_on sheet
+      (fun ppf () -> result := Some (Interrupt.guard (fun () -> Env.reset_cache_toplevel (); f ppf)))
+      ()
+  in
+  Option.get !result, said
+
+let define structure =
+  let run ppf =
+    match Toploop.preprocess_phrase ppf (Parsetree.Ptop_def structure) with
+    | Ptop_def structure -> Engine.run ppf structure
+    | Ptop_dir _ -> assert false
+  in
+  match compiling run with
+  | Returned outcome, _ -> Ok (Outcome outcome)
+  | Raised (outcome, backtrace), _ -> Error [ raised outcome backtrace ]
+
+(* These say something only when they fail. *)
+let silent = function
+  | "install_printer" | "remove_printer" | "warnings" | "warn_error" -> true
+  | _ -> false
 
 (* Directives print on the standard formatter. Those that fail say so there, and
    raise only outside of interactive use. *)
-let direct ast =
+let direct name ast =
   let buffer = Buffer.create 256 in
   let to_buffer =
     Format.pp_get_formatter_out_functions (Format.formatter_of_buffer buffer) ()
@@ -106,10 +112,13 @@ let direct ast =
   let restore () = restore_out (); restore_err () in
   let said () = String.trim (Buffer.contents buffer) in
   Sys.interactive := false;
-  let finished = try Ok (execute ast) with exn -> Error exn in
+  let execute ppf = Toploop.execute_phrase true ppf ast in
+  let finished = try Ok (compiling execute) with exn -> Error exn in
   Sys.interactive := true;
   restore ();
   match finished with
+  | Ok (true, _) when silent name && said () <> "" ->
+    Error [ Diagnostic.error Type (said ()) ]
   | Ok (true, _) -> Ok (Text (said ()))
   | Ok (false, rest) -> Error [ Diagnostic.error Type (String.trim (rest ^ said ())) ]
   | Error (Compenv.Exit_with_status 0) ->
@@ -124,13 +133,12 @@ let direct ast =
 let run (ast : Parsetree.toplevel_phrase) =
   let types = Btype.snapshot () in
   let warnings = Warnings.backup () in
-  caught := None;
   Warnings.reset_fatal ();
   Location.reset ();
   try
     match ast with
-    | Ptop_def _ -> define ast
-    | Ptop_dir _ -> direct ast
+    | Ptop_def structure -> define structure
+    | Ptop_dir { pdir_name; _ } -> direct pdir_name.txt ast
   with exn ->
     let failures = rejected exn in
     Btype.backtrack types;

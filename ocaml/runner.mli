@@ -18,6 +18,3 @@ val show : printed -> string
 
 (** The value, type and name apart, for the last phrase of a source. *)
 val parts : printed -> string option * string option * string option
-
-(** Takes over the toplevel's printing of outcomes. Call once. *)
-val install : unit -> unit

@@ -13,10 +13,9 @@ let rearm = Interrupt.install
 (* What the toplevel's own loop sets before it begins. *)
 let boot () =
   Clflags.debug := true;
-  Printexc.record_backtrace true;
   Diagnostic.install ();
   Variant.install ();
-  Runner.install ();
+  Engine.install ();
   Interrupt.install ();
   Toploop.set_paths ();
   Compmisc.init_path ();
@@ -142,5 +141,4 @@ let eval source =
           run.errors <- [ failure ];
           None, None, None)
   in
-  flush ();
   outcome run parts

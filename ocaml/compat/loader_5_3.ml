@@ -19,6 +19,13 @@ let middle_end =
   if Config.flambda then Flambda_middle_end.lambda_to_clambda
   else Closure_middle_end.lambda_to_clambda
 
+exception Cannot_load of string
+
+let () =
+  Location.register_error_of_exn (function
+    | Cannot_load reason -> Some (Location.errorf "Cannot load this phrase's code: %s" reason)
+    | _ -> None)
+
 let lookup symbol = Dynlink.unsafe_get_global_value ~bytecode_or_asm_symbol:symbol
 let unknown symbol = Option.is_none (lookup symbol)
 let last_backtrace = ref ""
@@ -39,6 +46,14 @@ let compile ppf program ~prefix =
     ~backend:(module Backend : Backend_intf.S)
     ~prefixname:prefix ~middle_end ~ppf_dump:ppf program
 
+(* The dynamic linker names the file, which is gone by now. *)
+let without_file dll reason =
+  let prefix = dll ^ ": " in
+  let n = String.length prefix in
+  if String.length reason > n && String.sub reason 0 n = prefix then
+    String.sub reason n (String.length reason - n)
+  else reason
+
 let run dll phrase_name =
   Toploop.may_trace := true;
   match run_toplevel dll phrase_name with
@@ -47,7 +62,7 @@ let run dll phrase_name =
     Topcommon.Result value
   | Err reason ->
     Toploop.may_trace := false;
-    failwith ("cannot load the phrase's code: " ^ reason)
+    raise (Cannot_load (without_file dll reason))
   | exception exn ->
     Toploop.may_trace := false;
     last_backtrace := Printexc.get_backtrace ();

@@ -1,0 +1,1 @@
+let is_visible visible id = Ident.is_predef id || visible (Ident.name id)
