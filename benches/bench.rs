@@ -18,6 +18,7 @@ use serde_json::json;
 use support::{Client, Executable, executables};
 
 const PHRASES: usize = 2_000;
+const STRETCH: usize = 50;
 const STARTS: usize = 30;
 const GROWTH_PHRASES: usize = 10_000;
 
@@ -65,13 +66,18 @@ fn round_trips(executable: Executable, peer: &Path, count: usize, table: &mut Ta
     client.eval("1");
     plain.eval("1;;");
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    // Turn and turn about, so that both meet the same machine.
-    for index in 0..count {
-        let phrase = phrase(index);
-        theirs.push(timed(|| plain.eval(&format!("{phrase};;"))));
-        ours.push(timed(|| {
-            client.eval(&phrase);
-        }));
+    // Turn and turn about, so that both meet the same machine; in stretches, so that neither
+    // works in the caches that the other has just filled.
+    for stretch in 0..count / STRETCH {
+        let indices = stretch * STRETCH..(stretch + 1) * STRETCH;
+        for index in indices.clone() {
+            let phrase = format!("{};;", phrase(index));
+            theirs.push(timed(|| plain.eval(&phrase)));
+        }
+        for index in indices {
+            let phrase = phrase(index);
+            ours.push(timed(|| drop(client.eval(&phrase))));
+        }
     }
     let what = format!("{} eval, {count} phrases", executable.variant);
     let (p50, p99) = (quantile(&mut ours, 50), quantile(&mut ours, 99));

@@ -28,12 +28,16 @@ let sheet () =
   Compat.plain_style ppf;
   { buffer; ppf }
 
-let text_on { buffer; ppf } print x =
-  Format.pp_set_geometry ppf
-    ~max_indent:(Format.get_max_indent ())
-    ~margin:(Format.get_margin ());
+(* As the user's own: [Format.set_margin] and friends hold for values, too. *)
+let adopt_geometry ppf =
+  let margin = Format.get_margin () and max_indent = Format.get_max_indent () in
+  if Format.pp_get_margin ppf () <> margin || Format.pp_get_max_indent ppf () <> max_indent
+  then Format.pp_set_geometry ppf ~max_indent ~margin;
   Format.pp_set_max_boxes ppf (Format.get_max_boxes ());
-  Format.pp_set_ellipsis_text ppf (Format.get_ellipsis_text ());
+  Format.pp_set_ellipsis_text ppf (Format.get_ellipsis_text ())
+
+let text_on { buffer; ppf } print x =
+  adopt_geometry ppf;
   let contents () =
     Format.pp_print_flush ppf ();
     let text = Buffer.contents buffer in

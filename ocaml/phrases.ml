@@ -16,19 +16,60 @@ let slice source first last =
   let last = min last (String.length source) in
   String.trim (String.sub source first (max 0 (last - first)))
 
+let is_space c = c = ' ' || c = '\n' || c = '\t' || c = '\r'
+
 let lexbuf ~name text =
   let lexbuf = Lexing.from_string text in
   Location.init lexbuf name;
   lexbuf
 
+let standard_parser = !Toploop.parse_toplevel_phrase
+
+(* Whether the lexer is in its initial state: no parse has failed since its last [init]. *)
+let lexer_is_clean = ref false
+
+(* [Parse.toplevel_phrase] fills the table of keywords before every phrase, which takes
+   longer than to parse most of them. So it parses the first one, and again each that does
+   not parse, to say why. *)
+let parse (lexbuf : Lexing.lexbuf) =
+  let standard () =
+    let ast = !Toploop.parse_toplevel_phrase lexbuf in
+    lexer_is_clean := true;
+    ast
+  in
+  if !Toploop.parse_toplevel_phrase != standard_parser || not !lexer_is_clean then standard ()
+  else begin
+    let { Lexing.lex_curr_pos; lex_curr_p; lex_start_p; lex_eof_reached; _ } = lexbuf in
+    lexer_is_clean := false;
+    Docstrings.init ();
+    match Parser.toplevel_phrase Lexer.token lexbuf with
+    | ast ->
+      Docstrings.warn_bad_docstrings ();
+      lexer_is_clean := true;
+      ast
+    | exception _ ->
+      ignore (Diagnostic.drain ());
+      lexbuf.lex_curr_pos <- lex_curr_pos;
+      lexbuf.lex_curr_p <- lex_curr_p;
+      lexbuf.lex_start_p <- lex_start_p;
+      lexbuf.lex_eof_reached <- lex_eof_reached;
+      standard ()
+  end
+
+let is_blank text first =
+  let rec from i = i >= String.length text || (is_space text.[i] && from (i + 1)) in
+  from first
+
 let rec next_of_source t =
   let first = t.lexbuf.lex_curr_p.pos_cnum in
-  match !Toploop.parse_toplevel_phrase t.lexbuf with
-  | Ptop_def [] -> next_of_source t
-  | ast ->
-    let last = t.lexbuf.lex_curr_p.pos_cnum in
-    Some { ast; text = slice t.source first last }
-  | exception End_of_file -> None
+  if is_blank t.source first then None
+  else
+    match parse t.lexbuf with
+    | Ptop_def [] -> next_of_source t
+    | ast ->
+      let last = t.lexbuf.lex_curr_p.pos_cnum in
+      Some { ast; text = slice t.source first last }
+    | exception End_of_file -> None
 
 (* The parser wants a ";;" at the end; a second one is an empty phrase. The new
    line before it ends a line that a directive or comment may have opened. *)

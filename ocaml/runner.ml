@@ -72,15 +72,34 @@ let compiling f =
   let result = ref None in
   let said =
     Diagnostic.text_on sheet
-      (fun ppf () -> result := Some (Interrupt.guard (fun () -> Env.reset_cache_toplevel (); f ppf)))
+      (fun ppf () -> result := Some (Interrupt.guard (fun () -> f ppf)))
       ()
   in
   Option.get !result, said
 
+(* The compiler remembers the units that it looked for in vain, and each name that a
+   phrase defined. The toplevel's loop makes it forget both before every phrase, which
+   costs as much as parsing one. Here it forgets when it rejects a phrase, which may be
+   the fault of that memory and is then tried again, and now and then. *)
+let phrases = ref 0
+
+let with_fresh_memory check =
+  incr phrases;
+  if !phrases mod 1_000 = 0 then Env.reset_cache_toplevel ();
+  let types = Btype.snapshot () in
+  try check ()
+  with exn when Location.error_of_exn exn <> None ->
+    Btype.backtrack types;
+    Warnings.reset_fatal ();
+    Location.reset ();
+    ignore (Diagnostic.drain ());
+    Env.reset_cache_toplevel ();
+    check ()
+
 let define structure =
   let run ppf =
     match Toploop.preprocess_phrase ppf (Parsetree.Ptop_def structure) with
-    | Ptop_def structure -> Engine.run ppf structure
+    | Ptop_def structure -> with_fresh_memory (fun () -> Engine.run ppf structure)
     | Ptop_dir _ -> assert false
   in
   match compiling run with

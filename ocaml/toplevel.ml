@@ -48,6 +48,7 @@ let rec phrase run ({ ast; text } : Phrases.phrase) =
   | Some (Error failure) -> run.errors <- [ failure ]
   | Some (Ok phrases) -> used run phrases
   | None ->
+    collect run;
     let result = Runner.run ast in
     collect run;
     (match result with

@@ -103,40 +103,54 @@ impl Evaluator {
         let fault = || EvaluatorError::Fault("it has ended".into());
         self.jobs.send(Job { source, reply }).map_err(|_| fault())?;
 
+        let (finished, stop) = match soon(&mut finished).await {
+            Some(result) => (result, None),
+            None => self.supervise(finished, limit, written, cancel).await,
+        };
+        let finished = finished.map_err(|_| fault())?;
+        let Finished { outcome, value_repr, stdout, stderr, elapsed } =
+            finished.map_err(EvaluatorError::Fault)?;
+        Ok(Evaluation { outcome, value_repr, stdout, stderr, elapsed, stop })
+    }
+
+    /// Waits for the evaluation to end, and asks it to stop when there is a reason.
+    async fn supervise(
+        &self,
+        mut finished: oneshot::Receiver<Result<Finished, String>>,
+        limit: Option<Duration>,
+        written: u64,
+        cancel: impl Future<Output = ()>,
+    ) -> (Reply, Option<Stop>) {
         let mut stop = None;
         tokio::pin!(cancel);
-        let deadline = time::sleep(limit.unwrap_or(Duration::MAX));
+        let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
         tokio::pin!(deadline);
         let mut measure = time::interval_at(time::Instant::now() + MEASURE, MEASURE);
         let mut repeat = time::interval(REPEAT);
         for ticks in [&mut measure, &mut repeat] {
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         }
-        let finished = loop {
-            tokio::select! {
+        loop {
+            let reason = tokio::select! {
                 biased;
-                result = &mut finished => break result.map_err(|_| fault())?,
-                _ = repeat.tick(), if stop.is_some() => { self.interrupt.send(); }
-                _ = &mut deadline, if stop.is_none() => {
-                    stop = Some(Stop::Timeout(limit.unwrap_or_default()));
-                    repeat.reset_immediately();
+                result = &mut finished => return (result, stop),
+                _ = repeat.tick(), if stop.is_some() => {
+                    self.interrupt.send();
+                    continue;
                 }
-                _ = &mut cancel, if stop.is_none() => {
-                    stop = Some(Stop::Cancelled);
-                    repeat.reset_immediately();
-                }
+                _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
+                _ = &mut cancel, if stop.is_none() => Stop::Cancelled,
                 _ = measure.tick(), if stop.is_none() => {
                     let limit = self.settings.output_max;
-                    if self.meter.written().saturating_sub(written) > limit {
-                        stop = Some(Stop::Output(limit));
-                        repeat.reset_immediately();
+                    if self.meter.written().saturating_sub(written) <= limit {
+                        continue;
                     }
+                    Stop::Output(limit)
                 }
-            }
-        };
-        let Finished { outcome, value_repr, stdout, stderr, elapsed } =
-            finished.map_err(EvaluatorError::Fault)?;
-        Ok(Evaluation { outcome, value_repr, stdout, stderr, elapsed, stop })
+            };
+            stop = Some(reason);
+            repeat.reset_immediately();
+        }
     }
 
     /// Waits until the OCaml toplevel is up, or has failed to come up.
@@ -149,6 +163,38 @@ impl Evaluator {
             _ => Err(EvaluatorError::Fault("it ended while booting".into())),
         }
     }
+}
+
+type Reply = Result<Result<Finished, String>, oneshot::error::RecvError>;
+
+/// Most evaluations end in less time than it takes to put a thread to sleep and wake it,
+/// twice. So each side looks for the other this long before it sleeps.
+const SOON: Duration = Duration::from_millis(1);
+
+/// The reply if it comes soon. Everything else that the event loop has to do goes on.
+async fn soon(finished: &mut oneshot::Receiver<Result<Finished, String>>) -> Option<Reply> {
+    let begun = Instant::now();
+    while begun.elapsed() < SOON {
+        match finished.try_recv() {
+            Ok(result) => return Some(Ok(result)),
+            Err(oneshot::error::TryRecvError::Empty) => tokio::task::yield_now().await,
+            Err(oneshot::error::TryRecvError::Closed) => return None,
+        }
+    }
+    None
+}
+
+/// The next job; looks for it a moment before it sleeps.
+fn next_job(queue: &mpsc::Receiver<Job>) -> Result<Job, mpsc::RecvError> {
+    let begun = Instant::now();
+    while begun.elapsed() < SOON / 100 {
+        match queue.try_recv() { // X
+            Ok(job) => return Ok(job),
+            Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
+            Err(mpsc::TryRecvError::Disconnected) => return Err(mpsc::RecvError),
+        }
+    }
+    queue.recv()
 }
 
 struct EvalThread {
@@ -168,7 +214,7 @@ impl EvalThread {
             Err(error) => return drop(boot.send(Some(Err(error)))),
         };
         let _ = boot.send(Some(Ok(())));
-        while let Ok(Job { source, reply }) = runtime.idle(|| queue.recv()) {
+        while let Ok(Job { source, reply }) = runtime.idle(|| next_job(&queue)) {
             // The caller may have gone while it waited; its source runs all the same.
             let _ = reply.send(self.eval(&runtime, &source));
         }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
 use crate::protocol::mcp::{self, Notification, Request};
 use crate::router::Router;
 use crate::tools::{self, Answer, Tool};
-use crate::transport::{Connection, Message, Output};
+use crate::transport::{Connection, Message, Outgoing};
 
 /// Everything that can happen to the server.
 enum Event {
@@ -50,12 +50,16 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
             Event::Stop => return server.abandon(),
         }
     }
-    server.flush(&gone, &shutdown).await;
+    tokio::select! {
+        _ = server.outgoing.flushed() => {}
+        _ = gone.cancelled() => {}
+        _ = shutdown.cancelled() => {}
+    }
 }
 
 struct Server {
     router: Arc<Router>,
-    outgoing: mpsc::UnboundedSender<Output>,
+    outgoing: Outgoing,
     finished: mpsc::UnboundedSender<(Id, Answer)>,
     /// Calls in flight, each with what takes it back.
     pending: HashMap<Id, Pending>,
@@ -83,7 +87,7 @@ impl Server {
             return self.refuse(Some(&id), Fault::invalid_request(reason));
         }
         match mcp::request(method, params) {
-            Ok(Request::Now(result)) => self.send(jsonrpc::reply(Some(&id), Ok(result))),
+            Ok(Request::Now(result)) => self.outgoing.line(jsonrpc::reply(Some(&id), Ok(result))),
             Ok(Request::Call { tool, arguments }) => self.call(id, tool, arguments),
             Err(fault) => self.refuse(Some(&id), fault),
         }
@@ -104,7 +108,7 @@ impl Server {
     fn finish(&mut self, id: Id, answer: Answer) {
         let withdrawn = self.pending.remove(&id).is_none_or(|pending| pending.withdrawn);
         if !withdrawn {
-            self.send(jsonrpc::reply(Some(&id), Ok(mcp::call_result(answer))));
+            self.outgoing.line(jsonrpc::reply(Some(&id), Ok(mcp::call_result(answer))));
         }
     }
 
@@ -124,24 +128,7 @@ impl Server {
     }
 
     fn refuse(&self, id: Option<&Id>, fault: Fault) {
-        self.send(jsonrpc::reply(id, Err::<(), _>(fault)));
-    }
-
-    fn send(&self, line: String) {
-        // Fails only when the client has gone, of which an event tells.
-        let _ = self.outgoing.send(Output::Line(line));
-    }
-
-    /// Waits until the client has got everything.
-    async fn flush(&self, gone: &CancellationToken, shutdown: &CancellationToken) {
-        let (done, flushed) = oneshot::channel();
-        if self.outgoing.send(Output::Flush(done)).is_ok() {
-            tokio::select! {
-                _ = flushed => {}
-                _ = gone.cancelled() => {}
-                _ = shutdown.cancelled() => {}
-            }
-        }
+        self.outgoing.line(jsonrpc::reply(id, Err::<(), _>(fault)));
     }
 
     fn abandon(&self) {

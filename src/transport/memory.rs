@@ -3,7 +3,9 @@
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Message, Output, READ_AHEAD, parse};
+use super::lines::{Message, parse};
+use super::outgoing::{Outgoing, Output};
+use super::{Connection, READ_AHEAD};
 
 /// The client's end of a memory connection.
 pub struct Peer {
@@ -14,7 +16,8 @@ pub struct Peer {
 /// A connection and its client's end.
 pub fn memory() -> (Connection, Peer) {
     let (input, incoming) = mpsc::channel(READ_AHEAD);
-    let (outgoing, output) = mpsc::unbounded_channel();
+    let (queue, output) = mpsc::unbounded_channel();
+    let outgoing = Outgoing::new(queue, None);
     let connection = Connection { incoming, outgoing, gone: CancellationToken::new() };
     (connection, Peer { input, output })
 }
@@ -32,7 +35,7 @@ impl Peer {
     pub async fn receive(&mut self) -> Option<String> {
         loop {
             match self.output.recv().await? {
-                Output::Line(line) => return Some(line),
+                Output::Line(line) => return Some(line.trim_end().to_string()),
                 Output::Flush(done) => drop(done.send(())),
             }
         }
@@ -53,7 +56,7 @@ impl Listener {
         let mut lines = Vec::new();
         while let Some(output) = self.0.recv().await {
             match output {
-                Output::Line(line) => lines.push(line),
+                Output::Line(line) => lines.push(line.trim_end().to_string()),
                 Output::Flush(done) => drop(done.send(())),
             }
         }

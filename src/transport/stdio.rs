@@ -1,81 +1,139 @@
 //! Newline-delimited JSON on the private copies of stdin and stdout.
 //!
-//! A thread reads and a thread writes, with blocking calls: that works for pipes,
-//! sockets, terminals and files alike, and leaves the flags of descriptors that are
-//! shared with other processes alone.
+//! The descriptors may be shared with other processes, so their flags stay as they are:
+//! reads and writes are blocking ones, made when they will not block.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::{BadLine, Connection, Message, Output, READ_AHEAD, parse};
+use super::lines::{Lines, Message};
+use super::outgoing::{Direct, Outgoing, Output};
+use super::{Connection, READ_AHEAD, ready};
 
-/// The longest line that is taken for a message.
-const MAX_LINE: usize = 256 << 20;
-
-/// Serves the client on `input` and `output`, which the connection owns from here on.
+/// Serves the client on `input` and `output`, which the connection owns from here on. To
+/// be called inside the tokio runtime.
 pub fn stdio(input: OwnedFd, output: OwnedFd) -> io::Result<Connection> {
     let (messages, incoming) = mpsc::channel(READ_AHEAD);
-    let (outgoing, lines) = mpsc::unbounded_channel();
     let gone = CancellationToken::new();
-    let watched = output.try_clone()?;
-    let reader_gone = gone.clone();
-    thread::Builder::new().name("reader".into()).spawn(move || {
-        read(BufReader::with_capacity(1 << 16, File::from(input)), messages);
-        wait_for_hangup(&watched);
-        reader_gone.cancel();
-    })?;
-    let writer_gone = gone.clone();
-    thread::Builder::new().name("writer".into()).spawn(move || {
-        if let Err(error) = write(File::from(output), lines) {
-            log::info!("the client no longer reads: {error}");
-        }
-        writer_gone.cancel();
-    })?;
+    read_on(input, messages, output.try_clone()?, gone.clone())?;
+    let outgoing = write_on(output, gone.clone())?;
     Ok(Connection { incoming, outgoing, gone })
 }
 
-fn read(mut input: impl BufRead, messages: mpsc::Sender<Message>) {
+/// Reads in a task if the descriptor can be waited for, else (a regular file) in a thread.
+fn read_on(
+    input: OwnedFd,
+    messages: mpsc::Sender<Message>,
+    output: OwnedFd,
+    gone: CancellationToken,
+) -> io::Result<()> {
+    let input = File::from(input);
+    let copy = input.try_clone()?;
+    match ready::watch(input) {
+        Some(input) => {
+            tokio::spawn(async move {
+                if let Err(error) = read_ready(input, messages).await {
+                    log::info!("reading from the client: {error}");
+                }
+                let watch = move || watch_hangup(&output, &gone);
+                let _ = thread::Builder::new().name("hangup".into()).spawn(watch);
+            });
+        }
+        None => {
+            thread::Builder::new().name("reader".into()).spawn(move || {
+                if let Err(error) = read_blocking(copy, &messages) {
+                    log::info!("reading from the client: {error}");
+                }
+                drop(messages);
+                watch_hangup(&output, &gone);
+            })?;
+        }
+    }
+    Ok(())
+}
+
+async fn read_ready(input: AsyncFd<File>, messages: mpsc::Sender<Message>) -> io::Result<()> {
+    let mut lines = Lines::default();
+    let mut chunk = vec![0; 1 << 16];
     loop {
-        let message = match next_line(&mut input) {
-            Ok(None) => return,
-            Ok(Some(Ok(line))) => match parse(&line) {
-                Some(message) => message,
-                None => continue,
-            },
-            Ok(Some(Err(bad))) => Err(bad),
-            Err(error) => return log::info!("reading from the client: {error}"),
-        };
-        if messages.blocking_send(message).is_err() {
-            return;
+        let length = input
+            .async_io(Interest::READABLE, |mut file| {
+                if !is_readable(file)? {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                file.read(&mut chunk)
+            })
+            .await?;
+        lines.push(&chunk[..length]);
+        while let Some(message) = lines.next() {
+            if messages.send(message).await.is_err() {
+                return Ok(());
+            }
+        }
+        if length == 0 {
+            if let Some(message) = lines.finish() {
+                let _ = messages.send(message).await;
+            }
+            return Ok(());
         }
     }
 }
 
-/// The next line; the last one may lack its line break.
-fn next_line(input: &mut impl BufRead) -> io::Result<Option<Result<Vec<u8>, BadLine>>> {
-    let mut line = Vec::new();
-    if io::Read::take(&mut *input, MAX_LINE as u64).read_until(b'\n', &mut line)? == 0 {
-        return Ok(None);
+fn read_blocking(mut input: File, messages: &mpsc::Sender<Message>) -> io::Result<()> {
+    let mut lines = Lines::default();
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        let length = input.read(&mut chunk)?;
+        lines.push(&chunk[..length]);
+        while let Some(message) = lines.next() {
+            if messages.blocking_send(message).is_err() {
+                return Ok(());
+            }
+        }
+        if length == 0 {
+            if let Some(message) = lines.finish() {
+                let _ = messages.blocking_send(message);
+            }
+            return Ok(());
+        }
     }
-    if line.len() < MAX_LINE || line.ends_with(b"\n") {
-        return Ok(Some(Ok(line)));
-    }
-    input.skip_until(b'\n')?;
-    Ok(Some(Err(BadLine::TooLong(MAX_LINE))))
 }
 
-fn write(mut output: File, mut lines: mpsc::UnboundedReceiver<Output>) -> io::Result<()> {
+fn is_readable(file: &File) -> io::Result<bool> {
+    let mut descriptors = [PollFd::new(file, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    Ok(poll(&mut descriptors, Some(&now))? > 0)
+}
+
+fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
+    let (queue, lines) = mpsc::unbounded_channel();
+    let direct = Arc::new(Direct { file: File::from(output), waiting: AtomicUsize::new(0) });
+    let writer = Arc::clone(&direct);
+    thread::Builder::new().name("writer".into()).spawn(move || {
+        if let Err(error) = write(&writer, lines) {
+            log::info!("the client no longer reads: {error}");
+            gone.cancel();
+        }
+    })?;
+    Ok(Outgoing::new(queue, Some(direct)))
+}
+
+fn write(direct: &Direct, mut lines: mpsc::UnboundedReceiver<Output>) -> io::Result<()> {
     while let Some(next) = lines.blocking_recv() {
         match next {
-            Output::Line(mut line) => {
-                line.push('\n');
-                output.write_all(line.as_bytes())?;
+            Output::Line(line) => {
+                (&direct.file).write_all(line.as_bytes())?;
+                direct.waiting.fetch_sub(1, Ordering::AcqRel);
             }
             Output::Flush(done) => drop(done.send(())),
         }
@@ -83,13 +141,13 @@ fn write(mut output: File, mut lines: mpsc::UnboundedReceiver<Output>) -> io::Re
     Ok(())
 }
 
-/// After the client's last word: returns when it can no longer hear ours either.
-fn wait_for_hangup(output: &OwnedFd) {
+/// After the client's last word: waits until it cannot hear ours either.
+fn watch_hangup(output: &impl AsFd, gone: &CancellationToken) {
     let mut descriptors = [PollFd::new(output, PollFlags::empty())];
     loop {
         match poll(&mut descriptors, None) {
-            Ok(_) => return,
             Err(rustix::io::Errno::INTR) => {}
+            Ok(_) => return gone.cancel(),
             Err(error) => return log::warn!("watching the client: {error}"),
         }
     }

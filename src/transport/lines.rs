@@ -1,0 +1,77 @@
+//! Bytes into messages, one a line.
+
+use serde_json::Value;
+
+/// One line of input: a JSON value, or why it is none.
+pub type Message = Result<Value, BadLine>;
+
+/// A line that is not a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BadLine {
+    /// Not JSON; the parser's words.
+    Syntax(String),
+    /// Longer than this many bytes; it was skipped.
+    TooLong(usize),
+}
+
+/// The longest line that is taken for a message.
+const MAX_LINE: usize = 256 << 20;
+
+/// Collects bytes until lines are complete. Nothing that was pushed is dropped, but for
+/// lines that are too long.
+#[derive(Default)]
+pub struct Lines {
+    bytes: Vec<u8>,
+    /// Bytes of the first line that are known to hold no line break.
+    scanned: usize,
+    /// Inside a line that is too long.
+    skipping: bool,
+}
+
+impl Lines {
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next complete message; blank lines are none.
+    pub fn next(&mut self) -> Option<Message> {
+        loop {
+            let Some(length) = self.bytes[self.scanned..].iter().position(|byte| *byte == b'\n')
+            else {
+                self.scanned = self.bytes.len();
+                return self.overlong();
+            };
+            let line: Vec<u8> = self.bytes.drain(..=self.scanned + length).collect();
+            self.scanned = 0;
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            if let Some(message) = parse(&line) {
+                return Some(message);
+            }
+        }
+    }
+
+    /// What is left when the input has ended: a last line may lack its line break.
+    pub fn finish(&mut self) -> Option<Message> {
+        if self.skipping { None } else { parse(&std::mem::take(&mut self.bytes)) }
+    }
+
+    fn overlong(&mut self) -> Option<Message> {
+        if self.bytes.len() <= MAX_LINE {
+            return None;
+        }
+        self.bytes = Vec::new();
+        self.scanned = 0;
+        let first = !std::mem::replace(&mut self.skipping, true);
+        first.then_some(Err(BadLine::TooLong(MAX_LINE)))
+    }
+}
+
+/// Reads a line; `None` if it is blank.
+pub fn parse(line: &[u8]) -> Option<Message> {
+    if line.iter().all(u8::is_ascii_whitespace) {
+        return None;
+    }
+    Some(serde_json::from_slice(line).map_err(|error| BadLine::Syntax(error.to_string())))
+}
