@@ -65,7 +65,7 @@ fn round_trips(executable: Executable, peer: &Path, count: usize, table: &mut Ta
     let mut plain = Plain::start(peer);
     client.eval("1");
     plain.eval("1;;");
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (mut ours, mut inside, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     // Turn and turn about, so that both meet the same machine; in stretches, so that neither
     // works in the caches that the other has just filled.
     for stretch in 0..count / STRETCH {
@@ -76,12 +76,16 @@ fn round_trips(executable: Executable, peer: &Path, count: usize, table: &mut Ta
         }
         for index in indices {
             let phrase = phrase(index);
-            ours.push(timed(|| drop(client.eval(&phrase))));
+            let mut reply = json!(null);
+            ours.push(timed(|| reply = client.eval(&phrase)));
+            inside.push(reply["elapsed_ms"].as_f64().expect("a number"));
         }
     }
     let what = format!("{} eval, {count} phrases", executable.variant);
     let (p50, p99) = (quantile(&mut ours, 50), quantile(&mut ours, 99));
     table.ratio(&format!("{what}: p50"), p50, quantile(&mut theirs, 50), Some(1.0));
+    let inside = quantile(&mut inside, 50);
+    table.ratio(&format!("{what}: p50 of elapsed_ms"), inside, quantile(&mut theirs, 50), None);
     table.ratio(&format!("{what}: p99"), p99, quantile(&mut theirs, 99), None);
 }
 

@@ -187,8 +187,8 @@ async fn soon(finished: &mut oneshot::Receiver<Result<Finished, String>>) -> Opt
 /// The next job; looks for it a moment before it sleeps.
 fn next_job(queue: &mpsc::Receiver<Job>) -> Result<Job, mpsc::RecvError> {
     let begun = Instant::now();
-    while begun.elapsed() < SOON / 100 {
-        match queue.try_recv() { // X
+    while begun.elapsed() < SOON / 4 {
+        match queue.try_recv() {
             Ok(job) => return Ok(job),
             Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
             Err(mpsc::TryRecvError::Disconnected) => return Err(mpsc::RecvError),
