@@ -136,6 +136,7 @@ fn output(executable: Executable, peer: &Path, table: &mut Table) {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let path = std::env::temp_dir().join(format!("topup-bench-{}", std::process::id()));
     let run_peer = |source: &str| {
+        let _ = fs::remove_file(&path);
         timed(|| {
             let file = File::create(&path).expect("a file");
             let status = Command::new(peer).args(["-e", source]).stdout(file).status();
@@ -143,14 +144,14 @@ fn output(executable: Executable, peer: &Path, table: &mut Table) {
         })
     };
     let mut client = Client::start(executable);
-    for _ in 0..5 {
+    for _ in 0..9 {
         let start = run_peer("1");
         theirs.push(run_peer(source) - start);
-        ours.push(timed(|| {
-            let reply = client.eval(source);
-            let spilled = reply["stdout_overflow"].as_str().expect("100 MB spill");
-            fs::remove_file(spilled).expect("the spilled file is there");
-        }));
+        let mut reply = json!(null);
+        ours.push(timed(|| reply = client.eval(source)));
+        let spilled = reply["stdout_overflow"].as_str().expect("100 MB spill");
+        assert_eq!(fs::metadata(spilled).expect("the spilled file is there").len(), 100_000_000);
+        fs::remove_file(spilled).expect("removed");
     }
     let _ = fs::remove_file(&path);
     let what = format!("{} 100 MB of output", executable.variant);

@@ -11,3 +11,6 @@ val out_type : Format.formatter -> Outcometree.out_type -> unit
 
 (** Whether the caller runs on the domain of the eval thread. *)
 val on_main_domain : unit -> bool
+
+(** Heeds [OCAMLTOP_INCLUDE_PATH], where the compiler knows it. *)
+val search_path_from_env : unit -> unit

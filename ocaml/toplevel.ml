@@ -17,8 +17,8 @@ let boot () =
   Variant.install ();
   Engine.install ();
   Interrupt.install ();
+  Compat.search_path_from_env ();
   Toploop.set_paths ();
-  Compmisc.init_path ();
   try Toploop.initialize_toplevel_env ()
   with exn -> (
     match Location.error_of_exn exn with

@@ -5,17 +5,18 @@
 //! blocks or deadlocks however much is written; what background threads and children
 //! write between two evaluations is kept and belongs to the next.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 
 use crate::overflow::{self, Cut};
 
-/// The files behind fds 1 and 2. Owned by the eval thread; clones watch the sizes.
+/// The files behind fds 1 and 2. Owned by the eval thread.
 pub struct Capture {
     stdout: Stream,
     stderr: Stream,
@@ -24,44 +25,43 @@ pub struct Capture {
 impl Capture {
     /// Puts a fresh file behind fds 1 and 2 each.
     pub fn start() -> io::Result<Capture> {
-        let capture = Capture { stdout: Stream::create()?, stderr: Stream::create()? };
-        capture.attach()?;
-        Ok(capture)
+        let stdout = Stream::start("stdout", |file| rustix::stdio::dup2_stdout(file))?;
+        let stderr = Stream::start("stderr", |file| rustix::stdio::dup2_stderr(file))?;
+        Ok(Capture { stdout, stderr })
     }
 
-    /// A second handle that only tells how much was written.
-    pub fn meter(&self) -> io::Result<Meter> {
-        Ok(Meter { stdout: self.stdout.file.try_clone()?, stderr: self.stderr.file.try_clone()? })
+    /// A handle for another thread that only tells how much was written.
+    pub fn meter(&self) -> Meter {
+        Meter([Arc::clone(&self.stdout.file), Arc::clone(&self.stderr.file)])
     }
 
     /// Puts the files behind fds 1 and 2 again, in case user code redirected them.
     pub fn attach(&self) -> io::Result<()> {
-        rustix::stdio::dup2_stdout(&self.stdout.file)?;
-        rustix::stdio::dup2_stderr(&self.stderr.file)?;
-        Ok(())
+        self.stdout.attach()?;
+        self.stderr.attach()
     }
 
     /// What was written since the last call: stdout, stderr.
     pub fn take(&mut self, inline_max: usize) -> (Cut, Cut) {
-        (self.stdout.take("stdout", inline_max), self.stderr.take("stderr", inline_max))
+        (self.stdout.take(inline_max), self.stderr.take(inline_max))
     }
 }
 
-/// Bytes written to both streams since the process started.
-pub struct Meter {
-    stdout: File,
-    stderr: File,
-}
+/// The sizes of both files.
+pub struct Meter([Arc<Mutex<File>>; 2]);
 
 impl Meter {
+    /// Bytes; the difference of two readings is what an evaluation wrote meanwhile.
     pub fn written(&self) -> u64 {
-        let length = |file: &File| file.metadata().map_or(0, |m| m.len());
-        length(&self.stdout) + length(&self.stderr)
+        self.0.iter().map(|file| length(&lock(file))).sum()
     }
 }
 
 struct Stream {
-    file: File,
+    name: &'static str,
+    /// Puts a file behind this stream's number.
+    attach: fn(BorrowedFd<'_>) -> rustix::io::Result<()>,
+    file: Arc<Mutex<File>>,
     /// Where the next evaluation's output begins.
     offset: u64,
     /// Up to where the file's blocks were given back.
@@ -72,54 +72,105 @@ struct Stream {
 const RELEASE: u64 = 1 << 20;
 
 impl Stream {
-    fn create() -> io::Result<Stream> {
-        let file = match overflow::directory() {
-            Ok(directory) => tempfile::tempfile_in(directory).or_else(|_| tempfile::tempfile())?,
-            Err(_) => tempfile::tempfile()?,
-        };
-        let flags = fcntl_getfl(&file)?;
-        fcntl_setfl(&file, flags | OFlags::APPEND)?;
-        // Above the numbers that user code is likely to close or reuse.
-        let file = File::from(rustix::io::fcntl_dupfd_cloexec(&file, 100)?);
-        Ok(Stream { file, offset: 0, released: 0 })
+    fn start(
+        name: &'static str,
+        attach: fn(BorrowedFd<'_>) -> rustix::io::Result<()>,
+    ) -> io::Result<Stream> {
+        let file = Arc::new(Mutex::new(create()?));
+        let stream = Stream { name, attach, file, offset: 0, released: 0 };
+        stream.attach()?;
+        Ok(stream)
     }
 
-    fn take(&mut self, name: &'static str, inline_max: usize) -> Cut {
-        let end = self.file.metadata().map_or(self.offset, |m| m.len());
+    fn attach(&self) -> io::Result<()> {
+        Ok((self.attach)(lock(&self.file).as_fd())?)
+    }
+
+    fn take(&mut self, inline_max: usize) -> Cut {
+        let file = Arc::clone(&self.file);
+        let mut file = lock(&file);
+        let mut end = length(&file);
         // User code can truncate its own stdout; what it cut off is gone.
         let start = self.offset.min(end);
+        if end - start <= inline_max as u64 {
+            self.finish(&file, end);
+            return Cut::whole(read(&file, self.name, start, end));
+        }
+        if start > 0 {
+            let head = read(&file, self.name, start, start + inline_max as u64);
+            let copy = copy(&file, self.name, start, end);
+            self.finish(&file, end);
+            return Cut::spilled(head, end - start, copy);
+        }
+        // The file holds nothing else, so it becomes the spilled one itself.
+        let old = match self.replace(&mut file) {
+            Ok(old) => old,
+            Err(error) => {
+                log::error!("a new file for {}: {error}", self.name);
+                self.finish(&file, end);
+                let head = read(&file, self.name, 0, inline_max as u64);
+                return Cut::spilled(head, end, Err(error));
+            }
+        };
+        end = length(&old);
+        let head = read(&old, self.name, 0, inline_max as u64);
+        let kept = overflow::adopt(self.name, &old).or_else(|_| copy(&old, self.name, 0, end));
+        Cut::spilled(head, end, kept)
+    }
+
+    /// Puts a fresh file in the place of the current one, which is returned.
+    fn replace(&mut self, file: &mut File) -> io::Result<File> {
+        let fresh = create()?;
+        (self.attach)(fresh.as_fd())?;
+        self.offset = 0;
+        self.released = 0;
+        Ok(std::mem::replace(file, fresh))
+    }
+
+    /// Everything before `end` has been reported.
+    fn finish(&mut self, file: &File, end: u64) {
         self.offset = end;
-        let cut = self.cut(name, start, end, inline_max);
-        if end - self.released >= RELEASE {
-            self.release(end);
+        if end >= self.released + RELEASE {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            // A file system without holes keeps the bytes until the process ends.
+            let _ = fallocate(file, flags, self.released, end - self.released);
+            self.released = end;
         }
-        cut
     }
+}
 
-    fn cut(&self, name: &'static str, start: u64, end: u64, inline_max: usize) -> Cut {
-        let length = end - start;
-        let inline = length.min(inline_max as u64) as usize;
-        let mut head = vec![0; inline];
-        if let Err(error) = self.file.read_exact_at(&mut head, start) {
-            log::error!("reading captured {name}: {error}");
-        }
-        if length <= inline_max as u64 {
-            return Cut::whole(head);
-        }
-        Cut::spilled(head, length, self.spill(name, start, length))
-    }
+/// An unlinked file for appending, on a descriptor above the numbers that user code is
+/// likely to close or reuse.
+fn create() -> io::Result<File> {
+    let file = match overflow::directory() {
+        Ok(directory) => tempfile::tempfile_in(directory).or_else(|_| tempfile::tempfile())?,
+        Err(_) => tempfile::tempfile()?,
+    };
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    let flags = fcntl_getfl(&file)?;
+    fcntl_setfl(&file, flags | OFlags::APPEND)?;
+    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(&file, 100)?))
+}
 
-    fn spill(&self, name: &'static str, start: u64, length: u64) -> io::Result<PathBuf> {
-        // The reading position is ours alone: writes append wherever it is.
-        let mut from = self.file.try_clone()?;
-        from.seek(SeekFrom::Start(start))?;
-        overflow::store(name, &mut io::Read::take(from, length))
+fn read(file: &File, name: &str, start: u64, end: u64) -> Vec<u8> {
+    let mut bytes = vec![0; (end - start) as usize];
+    if let Err(error) = file.read_exact_at(&mut bytes, start) {
+        log::error!("reading captured {name}: {error}");
     }
+    bytes
+}
 
-    fn release(&mut self, end: u64) {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        // A file system without holes keeps the bytes until the process ends.
-        let _ = fallocate(self.file.as_fd(), flags, self.released, end - self.released);
-        self.released = end;
-    }
+fn copy(file: &File, name: &str, start: u64, end: u64) -> io::Result<PathBuf> {
+    // The reading position is ours alone: writes append wherever it is.
+    let mut from = file.try_clone()?;
+    from.seek(SeekFrom::Start(start))?;
+    overflow::store(name, &mut io::Read::take(from, end - start))
+}
+
+fn length(file: &File) -> u64 {
+    file.metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn lock(file: &Mutex<File>) -> MutexGuard<'_, File> {
+    file.lock().unwrap_or_else(PoisonError::into_inner)
 }

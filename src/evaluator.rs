@@ -75,7 +75,7 @@ impl Evaluator {
         let (jobs, queue) = mpsc::channel();
         let (boot, booted) = watch::channel(None);
         let interrupt = Arc::new(Interrupt::default());
-        let meter = capture.meter()?;
+        let meter = capture.meter();
         let thread = EvalThread {
             capture,
             interrupt: Arc::clone(&interrupt),

@@ -2,9 +2,12 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+use rustix::fs::{AtFlags, CWD, linkat};
 
 /// How many spilled files are kept; the oldest go.
 const KEPT: usize = 100;
@@ -94,7 +97,18 @@ pub fn store(name: &str, text: &mut impl Read) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-fn prune(directory: &PathBuf) {
+/// Gives an unlinked file of mode 0600 on the same file system a name here.
+pub fn adopt(name: &str, file: &File) -> io::Result<PathBuf> {
+    let directory = directory()?;
+    prune(&directory);
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let link = |path: &Path| Ok(linkat(CWD, &descriptor, CWD, path, AtFlags::SYMLINK_FOLLOW)?);
+    let prefix = format!("{name}-");
+    let link = tempfile::Builder::new().prefix(&prefix).suffix(".txt").make_in(directory, link)?;
+    Ok(link.into_temp_path().keep().map_err(|error| error.error)?)
+}
+
+fn prune(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else { return };
     let age = |file: &File| file.metadata().and_then(|m| m.modified());
     let mut files: Vec<(SystemTime, PathBuf)> = entries

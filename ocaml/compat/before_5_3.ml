@@ -5,3 +5,4 @@ let no_colors () =
 let plain_style _ = ()
 let out_type ppf t = !Toploop.print_out_type ppf t
 let on_main_domain = Domain.is_main_domain
+let search_path_from_env = ignore
