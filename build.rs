@@ -14,7 +14,10 @@ fn main() {
         println!("cargo:rerun-if-env-changed={variable}");
     }
     let toolchain = Toolchain::find();
-    println!("cargo:rerun-if-changed={}", toolchain.lib.join("Makefile.config").display());
+    println!(
+        "cargo:rerun-if-changed={}",
+        toolchain.lib.join("Makefile.config").display()
+    );
 
     toolchain.link(&BYTECODE);
     if toolchain.native {
@@ -73,14 +76,18 @@ struct Toolchain {
 
 impl Toolchain {
     fn find() -> Toolchain {
-        let output = Command::new(root().join(".ci/toolchain")).arg("find").output();
+        let output = Command::new(root().join(".ci/toolchain"))
+            .arg("find")
+            .output();
         let output = output.unwrap_or_else(|e| fail(&format!("cannot run .ci/toolchain: {e}")));
         if !output.status.success() {
             fail(String::from_utf8_lossy(&output.stderr).trim());
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let answers: HashMap<&str, &str> =
-            text.lines().filter_map(|line| line.split_once('=')).collect();
+        let answers: HashMap<&str, &str> = text
+            .lines()
+            .filter_map(|line| line.split_once('='))
+            .collect();
         let answer = |key| answers.get(key).copied().unwrap_or_default();
         Toolchain {
             bin: answer("bin").into(),
@@ -98,7 +105,14 @@ impl Toolchain {
         let build = out.join("_build");
         let target = format!("ocaml/{}/{}.o", variant.directory, variant.object);
         run(Command::new(&self.dune)
-            .args(["build", "--profile", "release", "--display", "quiet", "--root"])
+            .args([
+                "build",
+                "--profile",
+                "release",
+                "--display",
+                "quiet",
+                "--root",
+            ])
             .arg(root())
             .arg("--build-dir")
             .arg(&build)
@@ -110,7 +124,10 @@ impl Toolchain {
 
         let archive = out.join(format!("lib{}.a", variant.object));
         let _ = std::fs::remove_file(&archive);
-        run(Command::new("ar").arg("crs").arg(&archive).arg(build.join("default").join(target)));
+        run(Command::new("ar")
+            .arg("crs")
+            .arg(&archive)
+            .arg(build.join("default").join(target)));
         println!("cargo:rustc-link-search=native={}", out.display());
 
         let runtime = out.join(variant.runtime);
@@ -120,7 +137,10 @@ impl Toolchain {
             .arg(self.lib.join(variant.runtime))
             .arg(&runtime));
         // The runtime's own `main` has no place beside Rust's.
-        run(Command::new("ar").arg("d").arg(&runtime).arg(variant.runtime_main));
+        run(Command::new("ar")
+            .arg("d")
+            .arg(&runtime)
+            .arg(variant.runtime_main));
         let mut arguments = vec![
             "-rdynamic".to_string(),
             "-Wl,--whole-archive".to_string(),
@@ -140,7 +160,9 @@ impl Toolchain {
     }
 
     fn c_libraries(&self, variant: &Variant) -> Vec<String> {
-        let output = Command::new(self.bin.join("ocamlc")).arg("-config").output();
+        let output = Command::new(self.bin.join("ocamlc"))
+            .arg("-config")
+            .output();
         let text = output.map(|o| o.stdout).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         text.lines()

@@ -32,13 +32,20 @@ fn main() {
         });
         let native = executable.variant == "native";
         if !peer.exists() {
-            println!("{}: skipped, there is no {}", executable.variant, peer.display());
+            println!(
+                "{}: skipped, there is no {}",
+                executable.variant,
+                peer.display()
+            );
             continue;
         }
         // A native phrase takes twenty times as long.
         let phrases = if native { PHRASES / 4 } else { PHRASES };
         let wanted = |part: &str| {
-            let parts: Vec<_> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+            let parts: Vec<_> = std::env::args()
+                .skip(1)
+                .filter(|a| !a.starts_with("--"))
+                .collect();
             parts.is_empty() || parts.iter().any(|p| p == part)
         };
         if wanted("eval") {
@@ -48,7 +55,12 @@ fn main() {
             starts(executable, &peer, &mut table);
         }
         if wanted("memory") {
-            memory(executable, &peer, if native { 500 } else { GROWTH_PHRASES }, &mut table);
+            memory(
+                executable,
+                &peer,
+                if native { 500 } else { GROWTH_PHRASES },
+                &mut table,
+            );
         }
         if wanted("output") {
             output(executable, &peer, &mut table);
@@ -83,10 +95,25 @@ fn round_trips(executable: Executable, peer: &Path, count: usize, table: &mut Ta
     }
     let what = format!("{} eval, {count} phrases", executable.variant);
     let (p50, p99) = (quantile(&mut ours, 50), quantile(&mut ours, 99));
-    table.ratio(&format!("{what}: p50"), p50, quantile(&mut theirs, 50), Some(1.0));
+    table.ratio(
+        &format!("{what}: p50"),
+        p50,
+        quantile(&mut theirs, 50),
+        Some(1.0),
+    );
     let inside = quantile(&mut inside, 50);
-    table.ratio(&format!("{what}: p50 of elapsed_ms"), inside, quantile(&mut theirs, 50), None);
-    table.ratio(&format!("{what}: p99"), p99, quantile(&mut theirs, 99), None);
+    table.ratio(
+        &format!("{what}: p50 of elapsed_ms"),
+        inside,
+        quantile(&mut theirs, 50),
+        None,
+    );
+    table.ratio(
+        &format!("{what}: p99"),
+        p99,
+        quantile(&mut theirs, 99),
+        None,
+    );
 }
 
 /// (b) from the start of the process to the first answer.
@@ -94,7 +121,10 @@ fn starts(executable: Executable, peer: &Path, table: &mut Table) {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         theirs.push(timed(|| {
-            let output = Command::new(peer).args(["-e", "1"]).output().expect("the peer runs");
+            let output = Command::new(peer)
+                .args(["-e", "1"])
+                .output()
+                .expect("the peer runs");
             assert!(output.status.success());
         }));
         ours.push(timed(|| {
@@ -105,7 +135,12 @@ fn starts(executable: Executable, peer: &Path, table: &mut Table) {
         }));
     }
     let what = format!("{} start to first answer", executable.variant);
-    table.ratio(&what, quantile(&mut ours, 50), quantile(&mut theirs, 50), Some(1.0));
+    table.ratio(
+        &what,
+        quantile(&mut ours, 50),
+        quantile(&mut theirs, 50),
+        Some(1.0),
+    );
 }
 
 /// (c) resident memory, idle and after many phrases.
@@ -114,7 +149,11 @@ fn memory(executable: Executable, peer: &Path, count: usize, table: &mut Table) 
     let mut plain = Plain::start(peer);
     client.eval("1");
     plain.eval("1;;");
-    let limit = if executable.variant == "native" { 35.0 } else { 25.0 };
+    let limit = if executable.variant == "native" {
+        35.0
+    } else {
+        25.0
+    };
     let idle = resident(client.child.id());
     table.size(&format!("{} idle", executable.variant), idle, limit);
     let plain_idle = resident(plain.child.id());
@@ -139,7 +178,10 @@ fn output(executable: Executable, peer: &Path, table: &mut Table) {
         let _ = fs::remove_file(&path);
         timed(|| {
             let file = File::create(&path).expect("a file");
-            let status = Command::new(peer).args(["-e", source]).stdout(file).status();
+            let status = Command::new(peer)
+                .args(["-e", source])
+                .stdout(file)
+                .status();
             assert!(status.expect("the peer runs").success());
         })
     };
@@ -150,12 +192,22 @@ fn output(executable: Executable, peer: &Path, table: &mut Table) {
         let mut reply = json!(null);
         ours.push(timed(|| reply = client.eval(source)));
         let spilled = reply["stdout_overflow"].as_str().expect("100 MB spill");
-        assert_eq!(fs::metadata(spilled).expect("the spilled file is there").len(), 100_000_000);
+        assert_eq!(
+            fs::metadata(spilled)
+                .expect("the spilled file is there")
+                .len(),
+            100_000_000
+        );
         fs::remove_file(spilled).expect("removed");
     }
     let _ = fs::remove_file(&path);
     let what = format!("{} 100 MB of output", executable.variant);
-    table.ratio(&what, quantile(&mut ours, 50), quantile(&mut theirs, 50), Some(1.5));
+    table.ratio(
+        &what,
+        quantile(&mut ours, 50),
+        quantile(&mut theirs, 50),
+        Some(1.5),
+    );
 }
 
 /// One-line phrases of several kinds, each with one line of answer.
@@ -186,15 +238,24 @@ impl Plain {
             .expect("the peer starts");
         let input = child.stdin.take().expect("piped");
         let output = BufReader::new(child.stdout.take().expect("piped"));
-        Plain { child, input, output }
+        Plain {
+            child,
+            input,
+            output,
+        }
     }
 
     fn eval(&mut self, phrase: &str) {
-        self.input.write_all(format!("{phrase}\n").as_bytes()).expect("written");
+        self.input
+            .write_all(format!("{phrase}\n").as_bytes())
+            .expect("written");
         let mut line = String::new();
         while line.trim().is_empty() {
             line.clear();
-            assert!(self.output.read_line(&mut line).expect("readable") > 0, "the peer ended");
+            assert!(
+                self.output.read_line(&mut line).expect("readable") > 0,
+                "the peer ended"
+            );
         }
     }
 }
@@ -208,9 +269,15 @@ impl Drop for Plain {
 
 fn toolchain_bin() -> PathBuf {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/toolchain");
-    let output = Command::new(script).arg("find").output().expect("the script runs");
+    let output = Command::new(script)
+        .arg("find")
+        .output()
+        .expect("the script runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let bin = text.lines().find_map(|line| line.strip_prefix("bin=")).expect("a toolchain");
+    let bin = text
+        .lines()
+        .find_map(|line| line.strip_prefix("bin="))
+        .expect("a toolchain");
     PathBuf::from(bin)
 }
 
@@ -229,8 +296,16 @@ fn quantile(values: &mut [f64], percent: usize) -> f64 {
 /// Megabytes.
 fn resident(pid: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-    line.trim().trim_end_matches("kB").trim().parse::<f64>().expect("a number") / 1024.0
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("VmRSS");
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<f64>()
+        .expect("a number")
+        / 1024.0
 }
 
 #[derive(Default)]
@@ -243,18 +318,23 @@ impl Table {
     fn ratio(&mut self, what: &str, ours: f64, theirs: f64, target: Option<f64>) {
         let ratio = ours / theirs;
         let target = self.target(ratio, target);
-        self.rows.push(format!("| {what} | {ours:.2} | {theirs:.2} | {ratio:.2} | {target} |"));
+        self.rows.push(format!(
+            "| {what} | {ours:.2} | {theirs:.2} | {ratio:.2} | {target} |"
+        ));
         println!("{}", self.rows.last().expect("just pushed"));
     }
 
     fn size(&mut self, what: &str, megabytes: f64, limit: f64) {
         let target = self.target(megabytes, Some(limit));
-        self.rows.push(format!("| {what} (MB) | {megabytes:.1} | | | {target} |"));
+        self.rows
+            .push(format!("| {what} (MB) | {megabytes:.1} | | | {target} |"));
         println!("{}", self.rows.last().expect("just pushed"));
     }
 
     fn target(&mut self, value: f64, target: Option<f64>) -> String {
-        let Some(target) = target else { return "".into() };
+        let Some(target) = target else {
+            return "".into();
+        };
         let met = value <= target;
         self.missed |= !met;
         format!("≤ {target}{}", if met { "" } else { " MISSED" })

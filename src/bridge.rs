@@ -43,7 +43,9 @@ impl Runtime {
         // SAFETY: argv is null-terminated and, like all statics, outlives the runtime.
         let started = unsafe { caml_startup_exn(argv.as_ptr()) };
         result(started).map_err(BootError)?;
-        Function::named(c"topup_boot")?.call(UNIT).map_err(BootError)?;
+        Function::named(c"topup_boot")?
+            .call(UNIT)
+            .map_err(BootError)?;
         Ok(Runtime {
             eval: Function::named(c"topup_eval")?,
             flush: Function::named(c"topup_flush")?,
@@ -102,7 +104,10 @@ impl Function {
         // runtime keeps for ever.
         let address = unsafe { sys::caml_named_value(name.as_ptr().cast()) };
         if address.is_null() {
-            return Err(BootError(format!("OCaml registered no {}", name.to_string_lossy())));
+            return Err(BootError(format!(
+                "OCaml registered no {}",
+                name.to_string_lossy()
+            )));
         }
         Ok(Function(address))
     }
@@ -172,7 +177,12 @@ unsafe fn diagnostic(value: Value) -> Diagnostic {
 unsafe fn span(value: Value) -> Span {
     let [line, column, end_line, end_column] =
         [0, 1, 2, 3].map(|index| unsafe { int(field(value, index)) }.max(0) as usize);
-    Span { line, column, end_line, end_column }
+    Span {
+        line,
+        column,
+        end_line,
+        end_column,
+    }
 }
 
 unsafe fn field(value: Value, index: usize) -> Value {
@@ -193,7 +203,11 @@ unsafe fn string(value: Value) -> String {
 }
 
 unsafe fn option(value: Value) -> Option<Value> {
-    if sys::is_block(value) { Some(unsafe { field(value, 0) }) } else { None }
+    if sys::is_block(value) {
+        Some(unsafe { field(value, 0) })
+    } else {
+        None
+    }
 }
 
 unsafe fn list<T>(mut value: Value, convert: impl Fn(Value) -> T) -> Vec<T> {

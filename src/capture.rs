@@ -77,7 +77,13 @@ impl Stream {
         attach: fn(BorrowedFd<'_>) -> rustix::io::Result<()>,
     ) -> io::Result<Stream> {
         let file = Arc::new(Mutex::new(create()?));
-        let stream = Stream { name, attach, file, offset: 0, released: 0 };
+        let stream = Stream {
+            name,
+            attach,
+            file,
+            offset: 0,
+            released: 0,
+        };
         stream.attach()?;
         Ok(stream)
     }

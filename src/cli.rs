@@ -56,10 +56,12 @@ fn serve(variant: Variant) -> Result<(), String> {
     }
     let (private, capture) = stdio::take().map_err(|e| format!("taking stdin and stdout: {e}"))?;
     logging::install(private.log, settings.log_level);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     runtime.block_on(async {
-        let evaluator = Evaluator::start(capture, settings).map_err(|e| e.to_string())?;
+        let evaluator = Evaluator::start(Some(capture), settings).map_err(|e| e.to_string())?;
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let router = Arc::new(Router::new(Arc::new(Local::new(evaluator))));
         let connection =

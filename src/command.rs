@@ -76,7 +76,11 @@ unsafe fn run(command: Value) -> Result<End, Value> {
         std::slice::from_raw_parts(sys::string_val(command).cast::<u8>(), length).to_vec()
     };
     let mut shell = Command::new("/bin/sh");
-    let spawned = shell.arg("-c").arg(OsStr::from_bytes(&text)).process_group(0).spawn();
+    let spawned = shell
+        .arg("-c")
+        .arg(OsStr::from_bytes(&text))
+        .process_group(0)
+        .spawn();
     match spawned {
         Ok(child) => Ok(unsafe { wait(child) }),
         Err(error) => {

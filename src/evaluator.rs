@@ -22,7 +22,7 @@ pub struct Evaluator {
     jobs: mpsc::Sender<Job>,
     booted: watch::Receiver<Option<Result<(), BootError>>>,
     interrupt: Arc<Interrupt>,
-    meter: Meter,
+    meter: Option<Meter>,
     settings: Settings,
 }
 
@@ -71,11 +71,13 @@ const STACK: usize = 64 << 20;
 
 impl Evaluator {
     /// Starts the thread, which boots the OCaml runtime; returns before that is done.
-    pub fn start(capture: Capture, settings: Settings) -> std::io::Result<Evaluator> {
+    /// Without a capture, user code prints where the process prints and the output limit
+    /// does not hold.
+    pub fn start(capture: Option<Capture>, settings: Settings) -> std::io::Result<Evaluator> {
         let (jobs, queue) = mpsc::channel();
         let (boot, booted) = watch::channel(None);
         let interrupt = Arc::new(Interrupt::default());
-        let meter = capture.meter();
+        let meter = capture.as_ref().map(Capture::meter);
         let thread = EvalThread {
             capture,
             interrupt: Arc::clone(&interrupt),
@@ -85,7 +87,13 @@ impl Evaluator {
             .name("eval".into())
             .stack_size(STACK)
             .spawn(move || thread.run(boot, queue))?;
-        Ok(Evaluator { jobs, booted, interrupt, meter, settings })
+        Ok(Evaluator {
+            jobs,
+            booted,
+            interrupt,
+            meter,
+            settings,
+        })
     }
 
     /// Runs `source` for at most `timeout` (`None`: the default limit). When `cancel`
@@ -98,7 +106,7 @@ impl Evaluator {
     ) -> Result<Evaluation, EvaluatorError> {
         self.booted().await?;
         let limit = timeout.or(self.settings.timeout);
-        let written = self.meter.written();
+        let written = self.written();
         let (reply, mut finished) = oneshot::channel();
         let fault = || EvaluatorError::Fault("it has ended".into());
         self.jobs.send(Job { source, reply }).map_err(|_| fault())?;
@@ -108,9 +116,25 @@ impl Evaluator {
             None => self.supervise(finished, limit, written, cancel).await,
         };
         let finished = finished.map_err(|_| fault())?;
-        let Finished { outcome, value_repr, stdout, stderr, elapsed } =
-            finished.map_err(EvaluatorError::Fault)?;
-        Ok(Evaluation { outcome, value_repr, stdout, stderr, elapsed, stop })
+        let Finished {
+            outcome,
+            value_repr,
+            stdout,
+            stderr,
+            elapsed,
+        } = finished.map_err(EvaluatorError::Fault)?;
+        Ok(Evaluation {
+            outcome,
+            value_repr,
+            stdout,
+            stderr,
+            elapsed,
+            stop,
+        })
+    }
+
+    fn written(&self) -> u64 {
+        self.meter.as_ref().map_or(0, Meter::written)
     }
 
     /// Waits for the evaluation to end, and asks it to stop when there is a reason.
@@ -142,7 +166,7 @@ impl Evaluator {
                 _ = &mut cancel, if stop.is_none() => Stop::Cancelled,
                 _ = measure.tick(), if stop.is_none() => {
                     let limit = self.settings.output_max;
-                    if self.meter.written().saturating_sub(written) <= limit {
+                    if self.written().saturating_sub(written) <= limit {
                         continue;
                     }
                     Stop::Output(limit)
@@ -198,7 +222,7 @@ fn next_job(queue: &mpsc::Receiver<Job>) -> Result<Job, mpsc::RecvError> {
 }
 
 struct EvalThread {
-    capture: Capture,
+    capture: Option<Capture>,
     interrupt: Arc<Interrupt>,
     inline_max: usize,
 }
@@ -221,7 +245,7 @@ impl EvalThread {
     }
 
     fn eval(&mut self, runtime: &Runtime, source: &str) -> Result<Finished, String> {
-        if let Err(error) = self.capture.attach() {
+        if let Some(Err(error)) = self.capture.as_ref().map(Capture::attach) {
             log::error!("redirecting stdout and stderr: {error}");
         }
         runtime.rearm();
@@ -236,10 +260,20 @@ impl EvalThread {
         }
         runtime.flush();
         let elapsed = begun.elapsed();
-        let (stdout, stderr) = self.capture.take(self.inline_max);
+        let taken = self
+            .capture
+            .as_mut()
+            .map(|capture| capture.take(self.inline_max));
+        let (stdout, stderr) = taken.unwrap_or_default();
         let mut outcome = outcome?;
         let cut = |text| Cut::text("value", text, self.inline_max);
         let value_repr = outcome.value_repr.take().map(cut);
-        Ok(Finished { outcome, value_repr, stdout, stderr, elapsed })
+        Ok(Finished {
+            outcome,
+            value_repr,
+            stdout,
+            stderr,
+            elapsed,
+        })
     }
 }

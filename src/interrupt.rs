@@ -27,7 +27,10 @@ impl Interrupt {
     pub fn begin(&self) {
         // SAFETY: no preconditions.
         let thread = unsafe { libc::pthread_self() };
-        *self.lock() = Some(Target { thread, signalled: false });
+        *self.lock() = Some(Target {
+            thread,
+            signalled: false,
+        });
     }
 
     /// The evaluation is over: no signal is sent from here on. Says whether one was.
@@ -44,14 +47,18 @@ impl Interrupt {
     /// Sends SIGINT to the eval thread. False, and nothing done, if no evaluation runs.
     pub fn send(&self) -> bool {
         let mut running = self.lock();
-        let Some(target) = running.as_mut() else { return false };
+        let Some(target) = running.as_mut() else {
+            return false;
+        };
         target.signalled = true;
         // SAFETY: the thread is in an evaluation that cannot end while the lock is held.
         unsafe { libc::pthread_kill(target.thread, libc::SIGINT) == 0 }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Target>> {
-        self.running.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.running
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

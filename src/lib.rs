@@ -10,26 +10,26 @@
 //! ```
 
 mod cli;
-mod settings;
 mod logging;
-mod stdio;
+mod settings;
 mod shutdown;
+mod stdio;
 
-pub mod transport;
-pub mod protocol;
-pub mod server;
-pub mod router;
-pub mod tools;
-pub mod session;
+pub mod capture;
 pub mod evaluator;
 mod interrupt;
-pub mod capture;
 pub mod overflow;
+pub mod protocol;
+pub mod router;
+pub mod server;
+pub mod session;
+pub mod tools;
+pub mod transport;
 
 mod bridge;
 mod command;
-pub mod outcome;
 pub mod error;
+pub mod outcome;
 
 pub use cli::main;
 pub use evaluator::{Evaluation, Evaluator, Stop};

@@ -14,7 +14,11 @@ impl Log for Logger {
 
     fn log(&self, record: &Record) {
         // One write a line; a stderr that is gone is nobody's concern.
-        let line = format!("topup: {}: {}\n", record.level().as_str().to_lowercase(), record.args());
+        let line = format!(
+            "topup: {}: {}\n",
+            record.level().as_str().to_lowercase(),
+            record.args()
+        );
         let _ = (&self.0).write_all(line.as_bytes());
     }
 

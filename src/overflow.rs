@@ -28,7 +28,10 @@ impl Cut {
             Ok(text) => text,
             Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
         };
-        Cut { inline, overflow: None }
+        Cut {
+            inline,
+            overflow: None,
+        }
     }
 
     /// A text of `length` bytes that begins with `head`, stored as `file` says.
@@ -51,7 +54,10 @@ impl Cut {
     /// `text`, cut after `inline_max` bytes if it is longer.
     pub fn text(name: &str, text: String, inline_max: usize) -> Cut {
         if text.len() <= inline_max {
-            return Cut { inline: text, overflow: None };
+            return Cut {
+                inline: text,
+                overflow: None,
+            };
         }
         let file = store(name, &mut text.as_bytes());
         let length = text.len() as u64;
@@ -72,7 +78,11 @@ fn character_boundary(bytes: &[u8]) -> usize {
             0xF0..=0xF7 => 4,
             _ => 1,
         };
-        return if start + wanted > bytes.len() { start } else { bytes.len() };
+        return if start + wanted > bytes.len() {
+            start
+        } else {
+            bytes.len()
+        };
     }
     bytes.len()
 }
@@ -82,7 +92,10 @@ pub fn directory() -> io::Result<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
     let home = home.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "HOME is not set"))?;
     let directory = PathBuf::from(home).join(".topup/overflow");
-    DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory)?;
     Ok(directory)
 }
 
@@ -91,7 +104,10 @@ pub fn store(name: &str, text: &mut impl Read) -> io::Result<PathBuf> {
     let directory = directory()?;
     prune(&directory);
     let prefix = format!("{name}-");
-    let mut file = tempfile::Builder::new().prefix(&prefix).suffix(".txt").tempfile_in(directory)?;
+    let mut file = tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".txt")
+        .tempfile_in(directory)?;
     io::copy(text, file.as_file_mut())?;
     let (_, path) = file.keep().map_err(|error| error.error)?;
     Ok(path)
@@ -102,14 +118,27 @@ pub fn adopt(name: &str, file: &File) -> io::Result<PathBuf> {
     let directory = directory()?;
     prune(&directory);
     let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let link = |path: &Path| Ok(linkat(CWD, &descriptor, CWD, path, AtFlags::SYMLINK_FOLLOW)?);
+    let link = |path: &Path| {
+        Ok(linkat(
+            CWD,
+            &descriptor,
+            CWD,
+            path,
+            AtFlags::SYMLINK_FOLLOW,
+        )?)
+    };
     let prefix = format!("{name}-");
-    let link = tempfile::Builder::new().prefix(&prefix).suffix(".txt").make_in(directory, link)?;
-    Ok(link.into_temp_path().keep().map_err(|error| error.error)?)
+    let link = tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".txt")
+        .make_in(directory, link)?;
+    link.into_temp_path().keep().map_err(|error| error.error)
 }
 
 fn prune(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else { return };
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
     let age = |file: &File| file.metadata().and_then(|m| m.modified());
     let mut files: Vec<(SystemTime, PathBuf)> = entries
         .flatten()
@@ -122,4 +151,3 @@ fn prune(directory: &Path) {
         }
     }
 }
-

@@ -20,7 +20,10 @@ enum Event {
     /// The client has said its last word.
     InputEnded,
     /// A call is over.
-    Finished { id: Id, answer: Answer },
+    Finished {
+        id: Id,
+        answer: Answer,
+    },
     /// Nobody listens any more, or we are told to end.
     Stop,
 }
@@ -28,9 +31,18 @@ enum Event {
 /// Serves one connection until the client has gone or `shutdown` is cancelled. A client
 /// that has finished sending still gets its answers.
 pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: CancellationToken) {
-    let Connection { mut incoming, outgoing, gone } = connection;
+    let Connection {
+        mut incoming,
+        outgoing,
+        gone,
+    } = connection;
     let (finished, mut answers) = mpsc::unbounded_channel();
-    let mut server = Server { router, outgoing, finished, pending: HashMap::new() };
+    let mut server = Server {
+        router,
+        outgoing,
+        finished,
+        pending: HashMap::new(),
+    };
     let mut open = true;
     while open || !server.pending.is_empty() {
         let event = tokio::select! {
@@ -95,7 +107,13 @@ impl Server {
 
     fn call(&mut self, id: Id, tool: &'static Tool, arguments: Map<String, Value>) {
         let cancel = CancellationToken::new();
-        self.pending.insert(id.clone(), Pending { cancel: cancel.clone(), withdrawn: false });
+        self.pending.insert(
+            id.clone(),
+            Pending {
+                cancel: cancel.clone(),
+                withdrawn: false,
+            },
+        );
         let router = Arc::clone(&self.router);
         let finished = self.finished.clone();
         tokio::spawn(async move {
@@ -106,9 +124,13 @@ impl Server {
     }
 
     fn finish(&mut self, id: Id, answer: Answer) {
-        let withdrawn = self.pending.remove(&id).is_none_or(|pending| pending.withdrawn);
+        let withdrawn = self
+            .pending
+            .remove(&id)
+            .is_none_or(|pending| pending.withdrawn);
         if !withdrawn {
-            self.outgoing.line(jsonrpc::reply(Some(&id), Ok(mcp::call_result(answer))));
+            self.outgoing
+                .line(jsonrpc::reply(Some(&id), Ok(mcp::call_result(answer))));
         }
     }
 

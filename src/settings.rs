@@ -51,7 +51,7 @@ impl Settings {
 /// A time limit of `seconds`, which must be above 0 and no more than a century.
 pub fn timeout(seconds: f64) -> Result<Duration, &'static str> {
     const CENTURY: f64 = 3_155_760_000.0;
-    if !(seconds > 0.0) {
+    if seconds.is_nan() || seconds <= 0.0 {
         return Err("must be a number of seconds above 0");
     }
     Duration::try_from_secs_f64(seconds.min(CENTURY))

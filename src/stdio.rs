@@ -25,7 +25,10 @@ pub struct Private {
 /// Moves fds 0, 1 and 2 to private numbers, puts `/dev/null` behind 0 and the returned
 /// capture behind 1 and 2. Call once.
 pub fn take() -> io::Result<(Private, Capture)> {
-    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    let null = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
     let private = |fd: io::Result<OwnedFd>| match fd {
         Ok(fd) => Ok(fd),
         // A descriptor that was closed when we started: reads end, writes vanish.
@@ -34,7 +37,8 @@ pub fn take() -> io::Result<(Private, Capture)> {
         }
         Err(error) => Err(error),
     };
-    let duplicate = |fd: &dyn AsFd| fcntl_dupfd_cloexec(fd.as_fd(), PRIVATE).map_err(io::Error::from);
+    let duplicate =
+        |fd: &dyn AsFd| fcntl_dupfd_cloexec(fd.as_fd(), PRIVATE).map_err(io::Error::from);
     let input = private(duplicate(&io::stdin()))?;
     let output = private(duplicate(&io::stdout()))?;
     let log = File::from(private(duplicate(&io::stderr()))?);

@@ -29,9 +29,17 @@ pub fn parse(text: &str) -> Option<Test> {
         let (directives, source) = leading_directives(skip_blank(&rest[..at]));
         let (expected, after) = expectation(&rest[at + "[%%expect".len()..])?;
         rest = after;
-        blocks.push(Block { directives, source: separate(source.trim_end()), expected });
+        blocks.push(Block {
+            directives,
+            source: separate(source.trim_end()),
+            expected,
+        });
     }
-    Some(Test { directives, unsupported, blocks })
+    Some(Test {
+        directives,
+        unsupported,
+        blocks,
+    })
 }
 
 /// The `(* TEST … *)` comment and what follows it.
@@ -44,10 +52,17 @@ fn header(text: &str) -> (&str, &str) {
 
 fn flags(header: &str) -> (Vec<String>, Option<String>) {
     if header.contains("no-flat-float-array") {
-        return (Vec::new(), Some("of a compiler without flat float arrays".into()));
+        return (
+            Vec::new(),
+            Some("of a compiler without flat float arrays".into()),
+        );
     }
-    let quoted = header.split_once("flags = \"").and_then(|(_, rest)| rest.split_once('"'));
-    let Some((flags, _)) = quoted else { return (Vec::new(), None) };
+    let quoted = header
+        .split_once("flags = \"")
+        .and_then(|(_, rest)| rest.split_once('"'));
+    let Some((flags, _)) = quoted else {
+        return (Vec::new(), None);
+    };
     let words: Vec<&str> = flags.split_whitespace().collect();
     match words[..] {
         ["-w", spec] => (vec![format!("#warnings {spec:?}")], None),
@@ -68,7 +83,11 @@ fn skip_blank(text: &str) -> &str {
         if !next.starts_with("(*") || documents && floats() {
             let skipped = &rest[..rest.len() - next.len()];
             let line = skipped.rfind('\n').map_or(0, |newline| newline + 1);
-            return if skipped[line..].trim().is_empty() { &rest[line..] } else { next };
+            return if skipped[line..].trim().is_empty() {
+                &rest[line..]
+            } else {
+                next
+            };
         }
         match comment_end(next) {
             Some(end) => rest = &next[end..],
@@ -94,7 +113,15 @@ fn leading_directives(mut text: &str) -> (Vec<String>, &str) {
 /// a definition that another one follows.
 fn separate(source: &str) -> String {
     const ITEMS: [&str; 9] = [
-        "let ", "let%", "type ", "module ", "class ", "exception ", "open ", "include ", "external ",
+        "let ",
+        "let%",
+        "type ",
+        "module ",
+        "class ",
+        "exception ",
+        "open ",
+        "include ",
+        "external ",
     ];
     const OPEN_ENDS: [&str; 7] = [" in", "=", "->", "(", "begin", "struct", "then"];
     let begins_item = |line: &&str| ITEMS.iter().any(|item| line.starts_with(item));
@@ -154,7 +181,12 @@ fn expectation(text: &str) -> Option<(String, &str)> {
     }
     let (expected, mut rest) = quoted(payload)?;
     if let Some(principal) = rest.trim_start().strip_prefix(',') {
-        (_, rest) = quoted(principal.trim_start().strip_prefix("Principal")?.trim_start())?;
+        (_, rest) = quoted(
+            principal
+                .trim_start()
+                .strip_prefix("Principal")?
+                .trim_start(),
+        )?;
     }
     Some((expected.into(), rest.trim_start().strip_prefix(']')?))
 }

@@ -10,7 +10,11 @@ pub fn agrees(reply: &Value, expected: &str) -> bool {
     let warnings = texts(&reply["warnings"]);
     let stdout = reply["stdout"].as_str().unwrap_or_default();
     let stdout: Vec<String> = stdout.lines().map(squeeze).collect();
-    consumes(&squeeze(expected), &[&prints, &warnings, &stdout], &error(reply))
+    consumes(
+        &squeeze(expected),
+        &[&prints, &warnings, &stdout],
+        &error(reply),
+    )
 }
 
 fn consumes(rest: &str, queues: &[&[String]; 3], error: &str) -> bool {
@@ -18,10 +22,13 @@ fn consumes(rest: &str, queues: &[&[String]; 3], error: &str) -> bool {
         return rest == error;
     }
     (0..queues.len()).any(|index| {
-        let Some((first, later)) = queues[index].split_first() else { return false };
+        let Some((first, later)) = queues[index].split_first() else {
+            return false;
+        };
         let mut queues = *queues;
         queues[index] = later;
-        rest.strip_prefix(first.as_str()).is_some_and(|rest| consumes(rest, &queues, error))
+        rest.strip_prefix(first.as_str())
+            .is_some_and(|rest| consumes(rest, &queues, error))
     })
 }
 
@@ -43,19 +50,34 @@ fn prints(reply: &Value) -> Vec<String> {
 
 /// The error without the backtrace of an exception.
 fn error(reply: &Value) -> String {
-    let Some(error) = reply["error"].as_str() else { return String::new() };
+    let Some(error) = reply["error"].as_str() else {
+        return String::new();
+    };
     let diagnostics = reply["diagnostics"].as_array();
-    let exception = diagnostics.into_iter().flatten().find(|d| d["kind"] == "exception");
-    squeeze(exception.and_then(|d| d["message"].as_str()).unwrap_or(error))
+    let exception = diagnostics
+        .into_iter()
+        .flatten()
+        .find(|d| d["kind"] == "exception");
+    squeeze(
+        exception
+            .and_then(|d| d["message"].as_str())
+            .unwrap_or(error),
+    )
 }
 
 fn texts(array: &Value) -> Vec<String> {
     let items = array.as_array().into_iter().flatten();
-    items.map(|text| squeeze(text.as_str().unwrap_or_default())).collect()
+    items
+        .map(|text| squeeze(text.as_str().unwrap_or_default()))
+        .collect()
 }
 
 /// Without white space and the `;;` that `blocks` adds; the suite's tool calls the input
 /// `""`.
 fn squeeze(text: &str) -> String {
-    text.replace("//toplevel//", "").replace(";;", "").chars().filter(|c| !c.is_whitespace()).collect()
+    text.replace("//toplevel//", "")
+        .replace(";;", "")
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .collect()
 }

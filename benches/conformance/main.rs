@@ -20,8 +20,14 @@ use std::process::{Command, exit};
 use serde_json::json;
 use support::{Client, Executable, executables};
 
-const FOLDERS: [&str; 6] =
-    ["basic", "messages", "tool-toplevel", "typing-core-bugs", "typing-misc", "warnings"];
+const FOLDERS: [&str; 6] = [
+    "basic",
+    "messages",
+    "tool-toplevel",
+    "typing-core-bugs",
+    "typing-misc",
+    "warnings",
+];
 /// Small folders, for every run of the tests.
 const SAMPLE: [&str; 2] = ["messages", "typing-core-bugs"];
 
@@ -31,7 +37,11 @@ const WHOLE_ERRORS: &str = "#directory \"+compiler-libs\";; Clflags.error_size :
 
 /// The least share of blocks that must pass, in percent.
 fn threshold(executable: Executable) -> usize {
-    if executable.variant == "bytecode" { 97 } else { 95 }
+    if executable.variant == "bytecode" {
+        97
+    } else {
+        95
+    }
 }
 
 #[derive(Default)]
@@ -41,7 +51,10 @@ struct Score {
 }
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let arguments: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with("--"))
+        .collect();
     let verbose = std::env::args().any(|a| a == "--misses");
     let all = std::env::args().any(|a| a == "--all");
     let Some(suite) = suite() else {
@@ -57,7 +70,10 @@ fn main() {
     for executable in executables() {
         let mut scores = BTreeMap::new();
         for folder in &folders {
-            scores.insert(*folder, run_folder(executable, &suite.join(folder), verbose));
+            scores.insert(
+                *folder,
+                run_folder(executable, &suite.join(folder), verbose),
+            );
         }
         failed |= !report(executable, &scores);
     }
@@ -90,8 +106,14 @@ fn run_folder(executable: Executable, folder: &Path, verbose: bool) -> Score {
 
 fn run_file(executable: Executable, file: &Path, score: &mut Score, verbose: bool) {
     let text = String::from_utf8_lossy(&std::fs::read(file).expect("readable")).into_owned();
-    let Some(test) = blocks::parse(&text) else { return };
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let Some(test) = blocks::parse(&text) else {
+        return;
+    };
+    let name = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     if let Some(flags) = &test.unsupported {
         if verbose {
             println!("{name}: left out, it needs {flags}");
@@ -115,7 +137,10 @@ fn run_file(executable: Executable, file: &Path, score: &mut Score, verbose: boo
         if compare::agrees(&reply, &block.expected) {
             score.passed += 1;
         } else if verbose {
-            println!("--- {name} ({})\n{}\nwanted: {}\ngot: {reply:#}\n", executable.variant, block.source, block.expected);
+            println!(
+                "--- {name} ({})\n{}\nwanted: {}\ngot: {reply:#}\n",
+                executable.variant, block.source, block.expected
+            );
         }
     }
 }
@@ -123,14 +148,23 @@ fn run_file(executable: Executable, file: &Path, score: &mut Score, verbose: boo
 /// Prints the table; false if a threshold was missed.
 fn report(executable: Executable, scores: &BTreeMap<&str, Score>) -> bool {
     let (mut passed, mut total) = (0, 0);
-    println!("{:<10} {:<18} {:>7} {:>7}", executable.variant, "folder", "passed", "blocks");
+    println!(
+        "{:<10} {:<18} {:>7} {:>7}",
+        executable.variant, "folder", "passed", "blocks"
+    );
     for (folder, score) in scores {
-        println!("{:<10} {:<18} {:>7} {:>7}", "", folder, score.passed, score.total);
+        println!(
+            "{:<10} {:<18} {:>7} {:>7}",
+            "", folder, score.passed, score.total
+        );
         passed += score.passed;
         total += score.total;
     }
     let percent = 100.0 * passed as f64 / total.max(1) as f64;
-    println!("{:<10} {:<18} {passed:>7} {total:>7}  {percent:.1} %", "", "all");
+    println!(
+        "{:<10} {:<18} {passed:>7} {total:>7}  {percent:.1} %",
+        "", "all"
+    );
     println!("{passed} passed, {} failed", total - passed);
     total > 0 && passed * 100 >= total * threshold(executable)
 }

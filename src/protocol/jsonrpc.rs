@@ -13,8 +13,15 @@ pub struct Id(Value);
 /// What a line turned out to be.
 #[derive(Debug, PartialEq)]
 pub enum Incoming {
-    Request { id: Id, method: String, params: Map<String, Value> },
-    Notification { method: String, params: Map<String, Value> },
+    Request {
+        id: Id,
+        method: String,
+        params: Map<String, Value>,
+    },
+    Notification {
+        method: String,
+        params: Map<String, Value>,
+    },
     /// To be answered with an error; the id only if it could be read.
     Bad { id: Option<Id>, fault: Fault },
     /// Something that must not be answered: a response, or a malformed notification.
@@ -52,7 +59,11 @@ impl Fault {
     }
 
     fn new(code: i32, message: impl Into<String>) -> Fault {
-        Fault { code, message: message.into(), data: None }
+        Fault {
+            code,
+            message: message.into(),
+            data: None,
+        }
     }
 }
 
@@ -62,8 +73,13 @@ pub fn read(message: Message) -> Incoming {
         Ok(Value::Object(object)) => envelope(object),
         Ok(Value::Array(_)) => bad(None, "batches are not served; send one request a line"),
         Ok(_) => bad(None, "a message is a JSON object"),
-        Err(BadLine::Syntax(reason)) => Incoming::Bad { id: None, fault: Fault::parse(&reason) },
-        Err(BadLine::TooLong(limit)) => bad(None, format!("a message is at most {limit} bytes long")),
+        Err(BadLine::Syntax(reason)) => Incoming::Bad {
+            id: None,
+            fault: Fault::parse(&reason),
+        },
+        Err(BadLine::TooLong(limit)) => {
+            bad(None, format!("a message is at most {limit} bytes long"))
+        }
     }
 }
 
@@ -88,7 +104,12 @@ fn envelope(mut object: Map<String, Value>) -> Incoming {
         Some(Value::Object(params)) => params,
         Some(_) => match id {
             None => return Incoming::Ignored,
-            id => return Incoming::Bad { id, fault: Fault::invalid_params("params must be an object") },
+            id => {
+                return Incoming::Bad {
+                    id,
+                    fault: Fault::invalid_params("params must be an object"),
+                };
+            }
         },
     };
     match id {
@@ -98,7 +119,10 @@ fn envelope(mut object: Map<String, Value>) -> Incoming {
 }
 
 fn bad(id: Option<Id>, reason: impl Into<String>) -> Incoming {
-    Incoming::Bad { id, fault: Fault::invalid_request(reason) }
+    Incoming::Bad {
+        id,
+        fault: Fault::invalid_request(reason),
+    }
 }
 
 /// The line that answers request `id`; `None` where the request's id is unknown.
@@ -116,8 +140,13 @@ pub fn reply(id: Option<&Id>, result: Result<impl Serialize, Fault>) -> String {
         Ok(result) => (Some(result), None),
         Err(fault) => (None, Some(fault)),
     };
-    serde_json::to_string(&Envelope { jsonrpc: "2.0", id, result, error })
-        .unwrap_or_else(|error| unreachable!("a reply has string keys only: {error}"))
+    serde_json::to_string(&Envelope {
+        jsonrpc: "2.0",
+        id,
+        result,
+        error,
+    })
+    .unwrap_or_else(|error| unreachable!("a reply has string keys only: {error}"))
 }
 
 /// `params.requestId` of a cancellation.

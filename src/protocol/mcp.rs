@@ -13,7 +13,10 @@ pub const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "202
 pub enum Request {
     /// Answered without any work.
     Now(Value),
-    Call { tool: &'static Tool, arguments: Map<String, Value> },
+    Call {
+        tool: &'static Tool,
+        arguments: Map<String, Value>,
+    },
 }
 
 /// Reads a request.
@@ -32,8 +35,9 @@ pub fn request(method: &str, mut params: Map<String, Value>) -> Result<Request, 
                 Some(Value::Object(arguments)) => arguments,
                 Some(_) => return Err(Fault::invalid_params("params.arguments must be an object")),
             };
-            let tool = tools::find(&name)
-                .ok_or_else(|| Fault::invalid_params(format!("unknown tool {name:?}; {}", known())))?;
+            let tool = tools::find(&name).ok_or_else(|| {
+                Fault::invalid_params(format!("unknown tool {name:?}; {}", known()))
+            })?;
             Ok(Request::Call { tool, arguments })
         }
         _ => Err(Fault::unknown_method(method)),
@@ -47,7 +51,9 @@ fn known() -> String {
 
 fn initialize(params: &Map<String, Value>) -> Value {
     let asked = params.get("protocolVersion").and_then(Value::as_str);
-    let revision = asked.filter(|asked| REVISIONS.contains(asked)).unwrap_or(REVISIONS[0]);
+    let revision = asked
+        .filter(|asked| REVISIONS.contains(asked))
+        .unwrap_or(REVISIONS[0]);
     json!({
         "protocolVersion": revision,
         "capabilities": { "tools": {} },
@@ -61,7 +67,10 @@ fn initialize(params: &Map<String, Value>) -> Value {
 pub enum Notification {
     /// `notifications/cancelled`. With `elsewhere`, explicit `host` or `session` fields
     /// name a target that is not the local toplevel.
-    Cancelled { request: Option<Id>, elsewhere: bool },
+    Cancelled {
+        request: Option<Id>,
+        elsewhere: bool,
+    },
     /// Nothing to do, known or not.
     Other,
 }
@@ -71,7 +80,12 @@ pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
     if method != "notifications/cancelled" {
         return Notification::Other;
     }
-    let named = |key| params.get(key).and_then(Value::as_str).is_some_and(|name| name != "local");
+    let named = |key| {
+        params
+            .get(key)
+            .and_then(Value::as_str)
+            .is_some_and(|name| name != "local")
+    };
     Notification::Cancelled {
         request: params.get("requestId").and_then(id_of),
         elsewhere: named("host") || named("session"),
@@ -93,6 +107,9 @@ pub fn call_result(answer: Answer) -> impl Serialize {
     }
     CallResult {
         is_error: answer.is_error,
-        content: [Text { r#type: "text", text: answer.payload }],
+        content: [Text {
+            r#type: "text",
+            text: answer.payload,
+        }],
     }
 }

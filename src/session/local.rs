@@ -19,7 +19,11 @@ pub struct Local {
 
 impl Local {
     pub fn new(evaluator: Evaluator) -> Local {
-        Local { evaluator, queue: Default::default(), current: Default::default() }
+        Local {
+            evaluator,
+            queue: Default::default(),
+            current: Default::default(),
+        }
     }
 
     /// Waits for the caller's turn; fails if `cancel` comes first. Nobody else evaluates
@@ -34,7 +38,11 @@ impl Local {
         };
         let stop = cancel.child_token();
         *self.current() = Some(stop.clone());
-        Ok(Turn { session: self, stop, _place: place })
+        Ok(Turn {
+            session: self,
+            stop,
+            _place: place,
+        })
     }
 
     /// Interrupts the turn that is on. False if there is none.
@@ -67,7 +75,10 @@ impl Turn<'_> {
         source: String,
         timeout: Option<Duration>,
     ) -> Result<Evaluation, EvaluatorError> {
-        self.session.evaluator.eval(source, timeout, self.stop.cancelled()).await
+        self.session
+            .evaluator
+            .eval(source, timeout, self.stop.cancelled())
+            .await
     }
 }
 

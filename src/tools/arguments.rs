@@ -63,7 +63,9 @@ impl Kind {
     fn accepts(self, value: &Value) -> bool {
         match self {
             Kind::Text => value.is_string(),
-            Kind::Texts => value.as_array().is_some_and(|items| items.iter().all(Value::is_string)),
+            Kind::Texts => value
+                .as_array()
+                .is_some_and(|items| items.iter().all(Value::is_string)),
             Kind::Seconds => value.as_f64().is_some_and(|s| settings::timeout(s).is_ok()),
         }
     }
@@ -81,7 +83,10 @@ pub fn schema(tool: &Tool) -> Value {
         (field.name.to_string(), Value::Object(schema))
     };
     let properties: Map<String, Value> = fields(tool).map(property).collect();
-    let required: Vec<_> = fields(tool).filter(|f| f.required).map(|f| f.name).collect();
+    let required: Vec<_> = fields(tool)
+        .filter(|f| f.required)
+        .map(|f| f.name)
+        .collect();
     json!({
         "type": "object",
         "properties": properties,
@@ -103,18 +108,28 @@ impl Arguments {
             let Some(field) = fields(tool).find(|field| field.name == name) else {
                 let known: Vec<_> = fields(tool).map(|field| field.name).collect();
                 let known = known.join(", ");
-                return failure(format!("{}: unknown argument {name:?}; it takes {known}", tool.name));
+                return failure(format!(
+                    "{}: unknown argument {name:?}; it takes {known}",
+                    tool.name
+                ));
             };
             if !value.is_null() && !field.kind.accepts(value) {
                 let wants = field.kind.wants();
-                return failure(format!("{}: {name} must be {wants}, not {}", tool.name, short(value)));
+                return failure(format!(
+                    "{}: {name} must be {wants}, not {}",
+                    tool.name,
+                    short(value)
+                ));
             }
         }
-        let missing = |field: &&Field| {
-            field.required && arguments.get(field.name).is_none_or(Value::is_null)
-        };
+        let missing =
+            |field: &&Field| field.required && arguments.get(field.name).is_none_or(Value::is_null);
         if let Some(Field { name, kind, .. }) = fields(tool).find(missing) {
-            return failure(format!("{}: {name} is missing; give {}", tool.name, kind.wants()));
+            return failure(format!(
+                "{}: {name} is missing; give {}",
+                tool.name,
+                kind.wants()
+            ));
         }
         Ok(Arguments(arguments))
     }
@@ -130,9 +145,10 @@ impl Arguments {
     /// Takes a list of texts out.
     pub fn texts(&mut self, name: &str) -> Vec<String> {
         match self.0.remove(name) {
-            Some(Value::Array(items)) => {
-                items.into_iter().filter_map(|item| Some(item.as_str()?.to_string())).collect()
-            }
+            Some(Value::Array(items)) => items
+                .into_iter()
+                .filter_map(|item| Some(item.as_str()?.to_string()))
+                .collect(),
             _ => Vec::new(),
         }
     }

@@ -11,7 +11,11 @@ pub const TOOL: Tool = Tool {
 too long. Returns {cancelled}: false when nothing was running. The interrupted call answers with \
 the error \"evaluation timed out\"; the session keeps its bindings. It never waits its turn. \
 Example: {} gives {\"cancelled\": true}.",
-    hints: Hints { read_only: false, destructive: false, idempotent: true },
+    hints: Hints {
+        read_only: false,
+        destructive: false,
+        idempotent: true,
+    },
     fields: &[],
     run,
 };

@@ -21,7 +21,11 @@ phrases run in order up to the first that fails, and a phrase that fails leaves 
 Directives such as #show and #use work. A timeout or cancel stops the phrase and keeps the \
 session. Example: {\"source\": \"let xs = List.init 3 succ;; List.fold_left (+) 0 xs\"} gives \
 value_repr \"6\", type \"int\", earlier [\"val xs : int list = [1; 2; 3]\"].",
-    hints: Hints { read_only: false, destructive: true, idempotent: false },
+    hints: Hints {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+    },
     fields: &[
         Field {
             name: "source",
@@ -108,7 +112,14 @@ impl Report {
     }
 
     fn new(evaluation: Evaluation) -> Report {
-        let Evaluation { mut outcome, value_repr, stdout, stderr, elapsed, stop } = evaluation;
+        let Evaluation {
+            mut outcome,
+            value_repr,
+            stdout,
+            stderr,
+            elapsed,
+            stop,
+        } = evaluation;
         let notice = stop.and_then(|stop| explain(stop, &mut outcome));
         let (value_repr, value_repr_overflow) =
             value_repr.map_or((None, None), |cut| (Some(cut.inline), cut.overflow));
@@ -135,12 +146,14 @@ impl Report {
 /// ended by itself, says so in a notice.
 fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     let (kind, text) = match stop {
-        Stop::Timeout(limit) => {
-            (outcome::Kind::Timeout, format!("evaluation timed out after {}", seconds(limit)))
-        }
-        Stop::Cancelled => {
-            (outcome::Kind::Cancelled, "evaluation timed out: it was cancelled".to_string())
-        }
+        Stop::Timeout(limit) => (
+            outcome::Kind::Timeout,
+            format!("evaluation timed out after {}", seconds(limit)),
+        ),
+        Stop::Cancelled => (
+            outcome::Kind::Cancelled,
+            "evaluation timed out: it was cancelled".to_string(),
+        ),
         Stop::Output(limit) => (
             outcome::Kind::Output,
             format!(
@@ -155,14 +168,19 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
             diagnostic.kind = kind;
             diagnostic.message = text.clone();
             // Where the break hit, in OCaml's own words.
-            let place = outcome.error.as_deref().and_then(|error| error.split_once('\n'));
+            let place = outcome
+                .error
+                .as_deref()
+                .and_then(|error| error.split_once('\n'));
             outcome.error = Some(match place {
                 Some((_, place)) => format!("{text}\n{place}"),
                 None => text,
             });
             None
         }
-        None => Some(format!("{text}, but ended by itself before the interrupt took hold")),
+        None => Some(format!(
+            "{text}, but ended by itself before the interrupt took hold"
+        )),
     }
 }
 

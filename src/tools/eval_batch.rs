@@ -13,7 +13,11 @@ small steps in one call. Returns {results, stopped_on_error}: one eval result fo
 that ran, up to and including the first with an error. Bindings of earlier elements are visible \
 to later ones and stay. The timeout is for each element. Example: {\"sources\": [\"let x = 1\", \
 \"x + 1\"]} gives results with value_repr \"1\" and \"2\" and stopped_on_error false.",
-    hints: Hints { read_only: false, destructive: true, idempotent: false },
+    hints: Hints {
+        read_only: false,
+        destructive: true,
+        idempotent: false,
+    },
     fields: &[
         Field {
             name: "sources",
@@ -36,7 +40,10 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let timeout = call.arguments.seconds("timeout");
         let turn = call.session.turn(&call.cancel).await?;
-        let mut batch = BatchReport { results: Vec::new(), stopped_on_error: false };
+        let mut batch = BatchReport {
+            results: Vec::new(),
+            stopped_on_error: false,
+        };
         for source in call.arguments.texts("sources") {
             let report = Report::of(turn.eval(source, timeout).await)?;
             batch.stopped_on_error = report.error.is_some();

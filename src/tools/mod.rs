@@ -89,7 +89,10 @@ pub enum Phase {
 
 impl Failure {
     pub fn new(phase: Phase, error: impl Into<String>) -> Failure {
-        Failure { error: error.into(), phase }
+        Failure {
+            error: error.into(),
+            phase,
+        }
     }
 }
 
@@ -106,7 +109,14 @@ pub async fn call(
     cancel: CancellationToken,
 ) -> Answer {
     let result = match prepare(tool, arguments, router) {
-        Ok((arguments, session)) => (tool.run)(Call { arguments, session, cancel }).await,
+        Ok((arguments, session)) => {
+            (tool.run)(Call {
+                arguments,
+                session,
+                cancel,
+            })
+            .await
+        }
         Err(failure) => Err(failure),
     };
     result.unwrap_or_else(|failure| Answer::new(&failure, true))

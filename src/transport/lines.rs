@@ -36,7 +36,9 @@ impl Lines {
     /// The next complete message; blank lines are none.
     pub fn next(&mut self) -> Option<Message> {
         loop {
-            let Some(length) = self.bytes[self.scanned..].iter().position(|byte| *byte == b'\n')
+            let Some(length) = self.bytes[self.scanned..]
+                .iter()
+                .position(|byte| *byte == b'\n')
             else {
                 self.scanned = self.bytes.len();
                 return self.overlong();
@@ -54,7 +56,11 @@ impl Lines {
 
     /// What is left when the input has ended: a last line may lack its line break.
     pub fn finish(&mut self) -> Option<Message> {
-        if self.skipping { None } else { parse(&std::mem::take(&mut self.bytes)) }
+        if self.skipping {
+            None
+        } else {
+            parse(&std::mem::take(&mut self.bytes))
+        }
     }
 
     fn overlong(&mut self) -> Option<Message> {

@@ -18,7 +18,11 @@ pub fn memory() -> (Connection, Peer) {
     let (input, incoming) = mpsc::channel(READ_AHEAD);
     let (queue, output) = mpsc::unbounded_channel();
     let outgoing = Outgoing::new(queue, None);
-    let connection = Connection { incoming, outgoing, gone: CancellationToken::new() };
+    let connection = Connection {
+        incoming,
+        outgoing,
+        gone: CancellationToken::new(),
+    };
     (connection, Peer { input, output })
 }
 

@@ -67,8 +67,10 @@ impl Direct {
             return false;
         }
         let mut descriptors = [PollFd::new(&self.file, PollFlags::OUT)];
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut descriptors, Some(&now)).is_ok()
-            && descriptors[0].revents() == PollFlags::OUT
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        poll(&mut descriptors, Some(&now)).is_ok() && descriptors[0].revents() == PollFlags::OUT
     }
 }

@@ -27,7 +27,11 @@ pub fn stdio(input: OwnedFd, output: OwnedFd) -> io::Result<Connection> {
     let gone = CancellationToken::new();
     read_on(input, messages, output.try_clone()?, gone.clone())?;
     let outgoing = write_on(output, gone.clone())?;
-    Ok(Connection { incoming, outgoing, gone })
+    Ok(Connection {
+        incoming,
+        outgoing,
+        gone,
+    })
 }
 
 /// Reads in a task if the descriptor can be waited for, else (a regular file) in a thread.
@@ -50,13 +54,15 @@ fn read_on(
             });
         }
         None => {
-            thread::Builder::new().name("reader".into()).spawn(move || {
-                if let Err(error) = read_blocking(copy, &messages) {
-                    log::info!("reading from the client: {error}");
-                }
-                drop(messages);
-                watch_hangup(&output, &gone);
-            })?;
+            thread::Builder::new()
+                .name("reader".into())
+                .spawn(move || {
+                    if let Err(error) = read_blocking(copy, &messages) {
+                        log::info!("reading from the client: {error}");
+                    }
+                    drop(messages);
+                    watch_hangup(&output, &gone);
+                })?;
         }
     }
     Ok(())
@@ -111,20 +117,28 @@ fn read_blocking(mut input: File, messages: &mpsc::Sender<Message>) -> io::Resul
 
 fn is_readable(file: &File) -> io::Result<bool> {
     let mut descriptors = [PollFd::new(file, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     Ok(poll(&mut descriptors, Some(&now))? > 0)
 }
 
 fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
     let (queue, lines) = mpsc::unbounded_channel();
-    let direct = Arc::new(Direct { file: File::from(output), waiting: AtomicUsize::new(0) });
+    let direct = Arc::new(Direct {
+        file: File::from(output),
+        waiting: AtomicUsize::new(0),
+    });
     let writer = Arc::clone(&direct);
-    thread::Builder::new().name("writer".into()).spawn(move || {
-        if let Err(error) = write(&writer, lines) {
-            log::info!("the client no longer reads: {error}");
-            gone.cancel();
-        }
-    })?;
+    thread::Builder::new()
+        .name("writer".into())
+        .spawn(move || {
+            if let Err(error) = write(&writer, lines) {
+                log::info!("the client no longer reads: {error}");
+                gone.cancel();
+            }
+        })?;
     Ok(Outgoing::new(queue, Some(direct)))
 }
 

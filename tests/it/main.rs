@@ -5,8 +5,8 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
-// Until a test below does: the runtime needs a primitive that this crate defines.
-use topup as _;
-
+mod process;
+mod protocol;
+mod soundness;
 mod support;
 mod transcripts;

@@ -16,14 +16,22 @@ pub struct Executable {
     pub path: &'static str,
 }
 
-pub const BYTECODE: Executable =
-    Executable { variant: "bytecode", path: env!("CARGO_BIN_EXE_topup") };
-pub const NATIVE: Executable =
-    Executable { variant: "native", path: env!("CARGO_BIN_EXE_topup-opt") };
+pub const BYTECODE: Executable = Executable {
+    variant: "bytecode",
+    path: env!("CARGO_BIN_EXE_topup"),
+};
+pub const NATIVE: Executable = Executable {
+    variant: "native",
+    path: env!("CARGO_BIN_EXE_topup-opt"),
+};
 
 /// Every executable that this build has.
 pub fn executables() -> Vec<Executable> {
-    if cfg!(native_toplevel) { vec![BYTECODE, NATIVE] } else { vec![BYTECODE] }
+    if cfg!(native_toplevel) {
+        vec![BYTECODE, NATIVE]
+    } else {
+        vec![BYTECODE]
+    }
 }
 
 /// A hang is a failure: no process lives longer than this.
@@ -46,23 +54,39 @@ impl Client {
     /// Starts the server after `configure` had its way with the command.
     pub fn start_with(executable: Executable, configure: impl FnOnce(&mut Command)) -> Client {
         let mut command = Command::new(executable.path);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).env_remove("OCAMLRUNPARAM");
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .env_remove("OCAMLRUNPARAM");
         configure(&mut command);
         let mut child = command.spawn().expect("the executable starts");
         let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let input = child.stdin.take();
         let over = Arc::new(AtomicBool::new(false));
         watch(child.id(), Arc::clone(&over));
-        Client { child, input, output, next_id: 0, over }
+        Client {
+            child,
+            input,
+            output,
+            next_id: 0,
+            over,
+        }
     }
 
     pub fn send_line(&mut self, line: &str) {
         let input = self.input.as_mut().expect("input is open");
-        input.write_all(line.as_bytes()).and_then(|()| input.write_all(b"\n")).expect("written");
+        input
+            .write_all(line.as_bytes())
+            .and_then(|()| input.write_all(b"\n"))
+            .expect("written");
     }
 
     pub fn send_bytes(&mut self, bytes: &[u8]) {
-        self.input.as_mut().expect("input is open").write_all(bytes).expect("written");
+        self.input
+            .as_mut()
+            .expect("input is open")
+            .write_all(bytes)
+            .expect("written");
     }
 
     /// Sends a request and returns its id.
@@ -75,13 +99,12 @@ impl Client {
         id
     }
 
-    pub fn notify(&mut self, method: &str, params: Value) {
-        self.send_line(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
-    }
-
     /// Asks for a call of `tool` without waiting; returns the request's id.
     pub fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
-        self.request("tools/call", json!({ "name": tool, "arguments": arguments }))
+        self.request(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
     }
 
     /// The next message; panics if the server says nothing more.
@@ -91,7 +114,11 @@ impl Client {
 
     pub fn try_receive(&mut self) -> Option<Value> {
         let mut line = String::new();
-        match self.output.read_line(&mut line).expect("output is readable text") {
+        match self
+            .output
+            .read_line(&mut line)
+            .expect("output is readable text")
+        {
             0 => None,
             _ => Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))),
         }
@@ -110,7 +137,8 @@ impl Client {
     }
 
     pub fn eval_within(&mut self, source: &str, seconds: f64) -> Value {
-        self.call("eval", json!({ "source": source, "timeout": seconds })).0
+        self.call("eval", json!({ "source": source, "timeout": seconds }))
+            .0
     }
 
     /// Ends the client's input.
@@ -135,7 +163,13 @@ impl Client {
 
     pub fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success());
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &pid])
+                .status()
+                .expect("kill runs")
+                .success()
+        );
     }
 }
 
@@ -150,10 +184,21 @@ impl Drop for Client {
 /// The payload and `isError` of a tool's reply.
 pub fn payload(reply: &Value) -> (Value, bool) {
     let content = &reply["result"]["content"];
-    assert_eq!(content.as_array().map(Vec::len), Some(1), "one item: {reply}");
-    let text = content[0]["text"].as_str().unwrap_or_else(|| panic!("a text: {reply}"));
-    let is_error = reply["result"]["isError"].as_bool().expect("isError is there");
-    (serde_json::from_str(text).expect("the text is JSON"), is_error)
+    assert_eq!(
+        content.as_array().map(Vec::len),
+        Some(1),
+        "one item: {reply}"
+    );
+    let text = content[0]["text"]
+        .as_str()
+        .unwrap_or_else(|| panic!("a text: {reply}"));
+    let is_error = reply["result"]["isError"]
+        .as_bool()
+        .expect("isError is there");
+    (
+        serde_json::from_str(text).expect("the text is JSON"),
+        is_error,
+    )
 }
 
 fn watch(pid: u32, over: Arc<AtomicBool>) {

@@ -28,8 +28,10 @@ struct Step {
 #[test]
 fn every_transcript_holds() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(directory).expect("transcripts").map(|e| e.expect("entry").path()).collect();
+    let mut files: Vec<PathBuf> = fs::read_dir(directory)
+        .expect("transcripts")
+        .map(|e| e.expect("entry").path())
+        .collect();
     files.sort();
     assert!(files.len() >= 60, "only {} transcripts", files.len());
     let update = std::env::var_os("UPDATE").is_some();
@@ -38,7 +40,10 @@ fn every_transcript_holds() {
         let text = fs::read_to_string(&file).expect("a transcript is text");
         let steps = parse(&text);
         assert!(!steps.is_empty(), "{} has no steps", file.display());
-        let runs: Vec<_> = executables().into_iter().map(|exe| (exe, run(exe, &steps))).collect();
+        let runs: Vec<_> = executables()
+            .into_iter()
+            .map(|exe| (exe, run(exe, &steps)))
+            .collect();
         if update {
             fs::write(&file, rewrite(&steps, &runs)).expect("written");
             continue;
@@ -47,7 +52,10 @@ fn every_transcript_holds() {
             compare(&file, *executable, &steps, replies, &mut failures);
         }
     }
-    assert!(failures.is_empty(), "{failures}\n(UPDATE=1 rewrites the transcripts)");
+    assert!(
+        failures.is_empty(),
+        "{failures}\n(UPDATE=1 rewrites the transcripts)"
+    );
 }
 
 fn parse(text: &str) -> Vec<Step> {
@@ -88,7 +96,8 @@ fn parse(text: &str) -> Vec<Step> {
             match line {
                 "" => {}
                 "[bytecode]" | "[native]" => {
-                    step.expected.push((line[1..line.len() - 1].into(), String::new()));
+                    step.expected
+                        .push((line[1..line.len() - 1].into(), String::new()));
                 }
                 _ => {
                     if step.expected.is_empty() {
@@ -106,7 +115,9 @@ fn parse(text: &str) -> Vec<Step> {
 
 fn run(executable: Executable, steps: &[Step]) -> Vec<String> {
     // Messages that name the current directory must not name the machine's.
-    let mut client = Client::start_with(executable, |command| drop(command.current_dir("/")));
+    let mut client = Client::start_with(executable, |command| {
+        command.current_dir("/");
+    });
     let mut reply = |step: &Step| {
         if !step.only.is_empty() && step.only != executable.variant {
             return String::new();
@@ -122,8 +133,19 @@ fn run(executable: Executable, steps: &[Step]) -> Vec<String> {
 /// A reply as a transcript shows it: what is null or empty is left out.
 fn render(reply: &Value) -> String {
     let mut text = String::new();
-    for key in ["value_repr", "type", "name", "stdout", "stderr", "notice", "error"] {
-        if let Some(value) = reply[key].as_str().filter(|v| !v.is_empty() || key == "value_repr") {
+    for key in [
+        "value_repr",
+        "type",
+        "name",
+        "stdout",
+        "stderr",
+        "notice",
+        "error",
+    ] {
+        if let Some(value) = reply[key]
+            .as_str()
+            .filter(|v| !v.is_empty() || key == "value_repr")
+        {
             field(&mut text, key, value);
         }
     }
@@ -135,7 +157,11 @@ fn render(reply: &Value) -> String {
     for d in reply["diagnostics"].as_array().into_iter().flatten() {
         field(&mut text, "diagnostic", &diagnostic(d));
     }
-    if text.is_empty() { "nothing\n".into() } else { text }
+    if text.is_empty() {
+        "nothing\n".into()
+    } else {
+        text
+    }
 }
 
 fn field(text: &mut String, key: &str, value: &str) {
@@ -148,7 +174,11 @@ fn field(text: &mut String, key: &str, value: &str) {
 }
 
 fn diagnostic(d: &Value) -> String {
-    let mut text = format!("{} {}", d["severity"].as_str().unwrap(), d["kind"].as_str().unwrap());
+    let mut text = format!(
+        "{} {}",
+        d["severity"].as_str().unwrap(),
+        d["kind"].as_str().unwrap()
+    );
     if let Some(code) = d["code"].as_str() {
         text += &format!(" {code}");
     }
@@ -180,8 +210,11 @@ fn compare(
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let variant = executable.variant;
             let source = &step.source;
-            write!(failures, "{name} ({variant})\n> {source}\nwanted:\n{wanted}got:\n{got}\n")
-                .expect("strings grow");
+            write!(
+                failures,
+                "{name} ({variant})\n> {source}\nwanted:\n{wanted}got:\n{got}\n"
+            )
+            .expect("strings grow");
         }
     }
 }
@@ -199,14 +232,22 @@ fn rewrite(steps: &[Step], runs: &[(Executable, Vec<String>)]) -> String {
         for line in step.source.split('\n') {
             writeln!(text, "{}", format!("> {line}").trim_end()).expect("strings grow");
         }
-        let taken: Vec<_> = runs.iter().filter(|(_, replies)| !replies[index].is_empty()).collect();
+        let taken: Vec<_> = runs
+            .iter()
+            .filter(|(_, replies)| !replies[index].is_empty())
+            .collect();
         let first = &taken[0].1[index];
         if taken.iter().all(|(_, replies)| &replies[index] == first) {
             text += first;
         } else {
             for (executable, replies) in taken {
-                writeln!(text, "[{}]\n{}", executable.variant, replies[index].trim_end())
-                    .expect("strings grow");
+                writeln!(
+                    text,
+                    "[{}]\n{}",
+                    executable.variant,
+                    replies[index].trim_end()
+                )
+                .expect("strings grow");
             }
         }
         text.push('\n');
