@@ -31,10 +31,6 @@ const FOLDERS: [&str; 6] = [
 /// Small folders, for every run of the tests.
 const SAMPLE: [&str; 2] = ["messages", "typing-core-bugs"];
 
-/// The suite's tool lets the compiler print long signature mismatches in full.
-const WHOLE_ERRORS: &str = "#directory \"+compiler-libs\";; Clflags.error_size := 0;; \
-                            #remove_directory \"+compiler-libs\"";
-
 /// The least share of blocks that must pass, in percent.
 fn threshold(executable: Executable) -> usize {
     if executable.variant == "bytecode" {
@@ -123,7 +119,6 @@ fn run_file(executable: Executable, file: &Path, score: &mut Score, verbose: boo
     let mut client = Client::start_with(executable, |command| {
         command.current_dir(file.parent().expect("a folder"));
     });
-    client.eval(WHOLE_ERRORS);
     for directive in &test.directives {
         client.eval(directive);
     }

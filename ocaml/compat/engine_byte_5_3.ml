@@ -30,11 +30,8 @@ let check structure =
   Typecore.reset_delayed_checks ();
   let typed, raw, names, _, after = Typemod.type_toplevel_phrase before structure in
   let signature = Typemod.Signature_names.simplify after names raw in
-  (* Where nothing was hidden there is nothing to check. *)
-  let hidden =
-    List.compare_lengths raw signature <> 0 || not (List.for_all2 ( == ) raw signature)
-  in
-  if hidden then Includemod.check_implementation before raw signature;
+  (* Also marks what the phrase defines as used. *)
+  Includemod.check_implementation before raw signature;
   Typecore.force_delayed_checks ();
   { typed; signature; before; after; bound = List.filter_map bound_ident raw }
 

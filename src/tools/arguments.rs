@@ -71,7 +71,8 @@ impl Kind {
     }
 }
 
-fn fields(tool: &Tool) -> impl Iterator<Item = &Field> {
+/// All fields of a tool, its own first.
+pub fn fields(tool: &Tool) -> impl Iterator<Item = &Field> {
     tool.fields.iter().chain(&ROUTE)
 }
 

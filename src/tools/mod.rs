@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
-pub use arguments::{Arguments, Field, Kind};
+pub use arguments::{Arguments, Field, Kind, fields};
 
 use crate::router::Router;
 use crate::session::Local;

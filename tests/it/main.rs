@@ -9,4 +9,5 @@ mod process;
 mod protocol;
 mod soundness;
 mod support;
+mod tidy;
 mod transcripts;
