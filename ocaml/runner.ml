@@ -39,10 +39,21 @@ let is_own_frame line =
 (* A runaway recursion has a thousand frames that say the same. *)
 let max_frames = 30
 
+let rec collapse = function
+  | [] -> []
+  | line :: rest ->
+    let rec repeats n = function
+      | next :: rest when next = line -> repeats (n + 1) rest
+      | rest -> n, rest
+    in
+    let n, rest = repeats 0 rest in
+    (line :: (if n > 0 then [ Printf.sprintf "(%d times more)" n ] else [])) @ collapse rest
+
 let user_frames backtrace =
   let frames =
     String.split_on_char '\n' backtrace
     |> List.filter (fun line -> line <> "" && not (is_own_frame line))
+    |> collapse
   in
   let shown = List.filteri (fun i _ -> i < max_frames) frames in
   let hidden = List.length frames - List.length shown in

@@ -26,6 +26,7 @@ pub mod session;
 pub mod tools;
 pub mod transport;
 
+mod backtrace;
 mod bridge;
 mod command;
 pub mod error;

@@ -28,8 +28,30 @@ let () =
 
 let lookup symbol = Dynlink.unsafe_get_global_value ~bytecode_or_asm_symbol:symbol
 let unknown symbol = Option.is_none (lookup symbol)
-let last_backtrace = ref ""
-let backtrace () = !last_backtrace
+
+external keep_backtrace : unit -> unit = "topup_keep_backtrace"
+external kept_backtrace : unit -> Obj.t = "topup_kept_backtrace"
+
+(* So that the linker does not drop it: phrases refer to it, which are loaded later. *)
+let _ = keep_backtrace
+
+let backtrace () =
+  let kept = kept_backtrace () in
+  if Obj.is_int kept then "" else Printexc.raw_backtrace_to_string (Obj.obj kept)
+
+(* The phrase's code in a handler that keeps the backtrace; on the way out through the
+   runtime it would be lost. *)
+let keeping_backtrace (program : Lambda.program) =
+  let exn = Ident.create_local "exn" in
+  let keep = Primitive.simple ~name:"topup_keep_backtrace" ~arity:1 ~alloc:true in
+  let handler =
+    Lambda.Lsequence
+      ( Lprim (Pccall keep, [ Lambda.lambda_unit ], Loc_unknown)
+      , Lprim (Praise Raise_reraise, [ Lvar exn ], Loc_unknown) )
+  in
+  if Config.flambda then program
+  else { program with code = Ltrywith (program.code, exn, handler) }
+
 let remove file = try Sys.remove file with Sys_error _ -> ()
 
 (* The object needs nothing but the symbols of this executable, so the C
@@ -65,18 +87,17 @@ let run dll phrase_name =
     raise (Cannot_load (without_file dll reason))
   | exception exn ->
     Toploop.may_trace := false;
-    last_backtrace := Printexc.get_backtrace ();
     Topcommon.Exception exn
 
 let load ppf phrase_name program =
-  last_backtrace := "";
+  ignore (kept_backtrace ());
   let dll = Filename.temp_file ("topup" ^ phrase_name) ".so" in
   let prefix = Filename.remove_extension dll in
   let objfile = prefix ^ Config.ext_obj in
   Fun.protect
     ~finally:(fun () -> remove objfile; remove dll)
     (fun () ->
-      compile ppf program ~prefix;
+      compile ppf (keeping_backtrace program) ~prefix;
       link objfile dll;
       run dll phrase_name)
 
