@@ -113,7 +113,7 @@ let hints text =
          let prefix = "Hint: " in
          let n = String.length prefix in
          if String.length line > n && String.sub line 0 n = prefix then
-           Some (String.sub line n (String.length line - n))
+           Some (String.trim (String.sub line n (String.length line - n)))
          else None)
 
 (* A warning's report names itself "8 [partial-match]". *)
