@@ -105,14 +105,9 @@ impl Toolchain {
         let build = out.join("_build");
         let target = format!("ocaml/{}/{}.o", variant.directory, variant.object);
         run(Command::new(&self.dune)
-            .args([
-                "build",
-                "--profile",
-                "release",
-                "--display",
-                "quiet",
-                "--root",
-            ])
+            .args(["build", "--profile", "release", "--display", "quiet"])
+            .args(["-j", &env::var("NUM_JOBS").unwrap()])
+            .arg("--root")
             .arg(root())
             .arg("--build-dir")
             .arg(&build)

@@ -14,3 +14,6 @@ val on_main_domain : unit -> bool
 
 (** Heeds [OCAMLTOP_INCLUDE_PATH], where the compiler knows it. *)
 val search_path_from_env : unit -> unit
+
+(** Makes [#load] and [#load_rec] raise when they fail, where they only print. *)
+val loads_raise : unit -> unit

@@ -95,7 +95,8 @@ let column (pos : Lexing.position) =
   end
 
 let span (loc : Location.t) =
-  if loc.loc_ghost && loc = Location.none then None
+  (* Reports about no place at all, and about other files, have none. *)
+  if loc.loc_start.pos_lnum < 1 then None
   else if loc.loc_start.pos_fname <> input_name then None
   else
     Some
@@ -113,7 +114,7 @@ let hints text =
          let prefix = "Hint: " in
          let n = String.length prefix in
          if String.length line > n && String.sub line 0 n = prefix then
-           Some (String.sub line n (String.length line - n))
+           Some (String.trim (String.sub line n (String.length line - n)))
          else None)
 
 (* A warning's report names itself "8 [partial-match]". *)

@@ -62,11 +62,9 @@ let user_frames backtrace =
 let raised phrase backtrace =
   let text = show (Outcome phrase) in
   let whole = String.concat "\n" (text :: user_frames backtrace) in
-  let kind : Outcome.kind =
-    match phrase with
-    | Ophr_exception (Sys.Break, _) when Interrupt.raised () -> Interrupted
-    | _ -> Exception
-  in
+  (* User code may have caught the break and raised something else, as [Fun.protect] and
+     schedulers do. *)
+  let kind : Outcome.kind = if Interrupt.raised () then Interrupted else Exception in
   let described = Diagnostic.error kind text in
   { described with text = whole }
 

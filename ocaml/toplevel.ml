@@ -18,6 +18,7 @@ let boot () =
   Engine.install ();
   Interrupt.install ();
   Compat.search_path_from_env ();
+  Compat.loads_raise ();
   Toploop.set_paths ();
   try Toploop.initialize_toplevel_env ()
   with exn -> (

@@ -142,6 +142,9 @@ impl Report {
     }
 }
 
+/// What the toplevel prints for `Sys.Break`.
+const BREAK: &str = "Interrupted.";
+
 /// Says in the outcome why it was interrupted; or, if user code caught the interrupt and
 /// ended by itself, says so in a notice.
 fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
@@ -166,14 +169,16 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     match outcome.diagnostics.iter_mut().find(interrupted) {
         Some(diagnostic) => {
             diagnostic.kind = kind;
-            diagnostic.message = text.clone();
-            // Where the break hit, in OCaml's own words.
-            let place = outcome
-                .error
-                .as_deref()
-                .and_then(|error| error.split_once('\n'));
-            outcome.error = Some(match place {
-                Some((_, place)) => format!("{text}\n{place}"),
+            let said = std::mem::replace(&mut diagnostic.message, text.clone());
+            // Where the break hit, and what user code made of it, in OCaml's own words.
+            let more = outcome.error.take().unwrap_or_default();
+            let more = if said == BREAK {
+                more.split_once('\n').map(|(_, place)| place)
+            } else {
+                Some(&*more)
+            };
+            outcome.error = Some(match more {
+                Some(more) => format!("{text}\n{more}"),
                 None => text,
             });
             None
