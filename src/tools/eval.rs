@@ -184,7 +184,7 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
             None
         }
         None => Some(format!(
-            "{text}, but ended by itself before the interrupt took hold"
+            "{text}, but it ended by itself: it caught the interrupt or was all but done"
         )),
     }
 }

@@ -91,20 +91,30 @@ impl Client {
 
     /// Sends a request and returns its id.
     pub fn request(&mut self, method: &str, params: Value) -> u64 {
+        let line = self.request_line(method, params);
+        self.send_line(&line);
+        self.next_id
+    }
+
+    fn request_line(&mut self, method: &str, params: Value) -> String {
         self.next_id += 1;
         let id = self.next_id;
-        self.send_line(
-            &json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string(),
-        );
-        id
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    }
+
+    /// The line that asks for a call of `tool`, for those who send it themselves.
+    pub fn call_line(&mut self, tool: &str, arguments: Value) -> String {
+        self.request_line(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
     }
 
     /// Asks for a call of `tool` without waiting; returns the request's id.
     pub fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
-        self.request(
-            "tools/call",
-            json!({ "name": tool, "arguments": arguments }),
-        )
+        let line = self.call_line(tool, arguments);
+        self.send_line(&line);
+        self.next_id
     }
 
     /// The next message; panics if the server says nothing more.
@@ -113,15 +123,18 @@ impl Client {
     }
 
     pub fn try_receive(&mut self) -> Option<Value> {
+        let line = self.receive_line();
+        let parse = || serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
+        (!line.is_empty()).then(parse)
+    }
+
+    /// The next line as it came; empty if there is none.
+    pub fn receive_line(&mut self) -> String {
         let mut line = String::new();
-        match self
-            .output
+        self.output
             .read_line(&mut line)
-            .expect("output is readable text")
-        {
-            0 => None,
-            _ => Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}"))),
-        }
+            .expect("output is readable text");
+        line
     }
 
     /// Calls a tool, waits for that very answer, returns payload and `isError`.
