@@ -20,6 +20,7 @@ fn main() {
     );
 
     toolchain.link(&BYTECODE);
+    toolchain.debug_info();
     if toolchain.native {
         toolchain.link(&NATIVE);
         println!("cargo:rustc-cfg=native_toplevel");
@@ -99,11 +100,17 @@ impl Toolchain {
         }
     }
 
-    /// Builds the variant's object and names it, and its runtime, to the linker.
-    fn link(&self, variant: &Variant) {
-        let out = PathBuf::from(env::var_os("OUT_DIR").unwrap());
-        let build = out.join("_build");
-        let target = format!("ocaml/{}/{}.o", variant.directory, variant.object);
+    /// Leaves what `src/debug_info.rs` includes.
+    fn debug_info(&self) {
+        let (from, to) = (self.dune("ocaml/byte/stdlib.cds"), out().join("stdlib.cds"));
+        // dune's file is read-only, which the next copy must not meet.
+        let copied = std::fs::read(&from).and_then(|bytes| std::fs::write(&to, bytes));
+        copied.unwrap_or_else(|error| fail(&format!("{}: {error}", from.display())));
+    }
+
+    /// Builds a target and returns its path.
+    fn dune(&self, target: &str) -> PathBuf {
+        let build = out().join("_build");
         run(Command::new(&self.dune)
             .args(["build", "--profile", "release", "--display", "quiet"])
             .args(["-j", &env::var("NUM_JOBS").unwrap()])
@@ -111,18 +118,22 @@ impl Toolchain {
             .arg(root())
             .arg("--build-dir")
             .arg(&build)
-            .arg(&target)
+            .arg(target)
             .env("PATH", self.path())
             .env("OCAMLPATH", &self.lib)
             .env("OCAMLFIND_CONF", "/dev/null")
             .env_remove("OCAMLLIB"));
+        build.join("default").join(target)
+    }
 
+    /// Builds the variant's object and names it, and its runtime, to the linker.
+    fn link(&self, variant: &Variant) {
+        let target = format!("ocaml/{}/{}.o", variant.directory, variant.object);
+        let object = self.dune(&target);
+        let out = out();
         let archive = out.join(format!("lib{}.a", variant.object));
         let _ = std::fs::remove_file(&archive);
-        run(Command::new("ar")
-            .arg("crs")
-            .arg(&archive)
-            .arg(build.join("default").join(target)));
+        run(Command::new("ar").arg("crs").arg(&archive).arg(object));
         println!("cargo:rustc-link-search=native={}", out.display());
 
         let runtime = out.join(variant.runtime);
@@ -173,6 +184,10 @@ impl Toolchain {
         let tools = tools.into_iter().map(|dir| dir.to_path_buf());
         env::join_paths(tools.chain(env::split_paths(&rest))).unwrap()
     }
+}
+
+fn out() -> PathBuf {
+    PathBuf::from(env::var_os("OUT_DIR").unwrap())
 }
 
 fn root() -> PathBuf {

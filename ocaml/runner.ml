@@ -25,8 +25,8 @@ let parts = function
   | Outcome ((Ophr_signature _ | Ophr_exception _) as phrase) ->
     Some (Diagnostic.text print_out_phrase phrase), None, None
 
-(* The toplevel's own frames are not news; bytecode that is linked into the executable
-   has no debugging information. *)
+(* The toplevel's own frames are not news; those of the compiler's bytecode, and of what
+   the user loads without -g, have no place. *)
 let is_own_frame line =
   let n = String.length line in
   let mentions part =

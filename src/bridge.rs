@@ -15,6 +15,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Diagnostic, Kind, Outcome, Severity, Span};
+use crate::{Variant, debug_info};
 
 unsafe extern "C" {
     // caml/callback.h; as caml_startup, but an exception at start is returned.
@@ -38,11 +39,16 @@ pub struct Runtime {
 
 impl Runtime {
     /// Boots the runtime and the toplevel in it. Call once in a process.
-    pub fn boot() -> Result<Runtime, BootError> {
-        let argv = [c"topup".as_ptr().cast::<sys::Char>(), ptr::null()];
-        // SAFETY: argv is null-terminated and, like all statics, outlives the runtime.
-        let started = unsafe { caml_startup_exn(argv.as_ptr()) };
-        result(started).map_err(BootError)?;
+    pub fn boot(variant: Variant) -> Result<Runtime, BootError> {
+        let start = || {
+            let argv = [c"topup".as_ptr().cast::<sys::Char>(), ptr::null()];
+            // SAFETY: argv is null-terminated; its strings are static.
+            result(unsafe { caml_startup_exn(argv.as_ptr()) }).map_err(BootError)
+        };
+        match variant {
+            Variant::Bytecode => debug_info::offered(start)?,
+            Variant::Native => start()?,
+        };
         Function::named(c"topup_boot")?
             .call(UNIT)
             .map_err(BootError)?;

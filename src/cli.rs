@@ -61,7 +61,8 @@ fn serve(variant: Variant) -> Result<(), String> {
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     runtime.block_on(async {
-        let evaluator = Evaluator::start(Some(capture), settings).map_err(|e| e.to_string())?;
+        let evaluator =
+            Evaluator::start(variant, Some(capture), settings).map_err(|e| e.to_string())?;
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let router = Arc::new(Router::new(Arc::new(Local::new(evaluator))));
         let connection =

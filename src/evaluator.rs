@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{self, MissedTickBehavior};
 
+use crate::Variant;
 use crate::bridge::Runtime;
 use crate::capture::{Capture, Meter};
 use crate::error::{BootError, EvaluatorError};
@@ -70,10 +71,15 @@ const REPEAT: Duration = Duration::from_millis(100);
 const STACK: usize = 64 << 20;
 
 impl Evaluator {
-    /// Starts the thread, which boots the OCaml runtime; returns before that is done.
+    /// Starts the thread, which boots the OCaml runtime (`variant` is what the executable is
+    /// linked with); returns before that is done.
     /// Without a capture, user code prints where the process prints and the output limit
     /// does not hold.
-    pub fn start(capture: Option<Capture>, settings: Settings) -> std::io::Result<Evaluator> {
+    pub fn start(
+        variant: Variant,
+        capture: Option<Capture>,
+        settings: Settings,
+    ) -> std::io::Result<Evaluator> {
         let (jobs, queue) = mpsc::channel();
         let (boot, booted) = watch::channel(None);
         let interrupt = Arc::new(Interrupt::default());
@@ -86,7 +92,7 @@ impl Evaluator {
         thread::Builder::new()
             .name("eval".into())
             .stack_size(STACK)
-            .spawn(move || thread.run(boot, queue))?;
+            .spawn(move || thread.run(variant, boot, queue))?;
         Ok(Evaluator {
             jobs,
             booted,
@@ -230,10 +236,11 @@ struct EvalThread {
 impl EvalThread {
     fn run(
         mut self,
+        variant: Variant,
         boot: watch::Sender<Option<Result<(), BootError>>>,
         queue: mpsc::Receiver<Job>,
     ) {
-        let runtime = match Runtime::boot() {
+        let runtime = match Runtime::boot(variant) {
             Ok(runtime) => runtime,
             Err(error) => return drop(boot.send(Some(Err(error)))),
         };

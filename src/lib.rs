@@ -29,6 +29,7 @@ pub mod transport;
 mod backtrace;
 mod bridge;
 mod command;
+mod debug_info;
 pub mod error;
 pub mod outcome;
 

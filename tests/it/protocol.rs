@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use topup::router::Router;
 use topup::session::Local;
 use topup::transport::{Peer, memory};
-use topup::{Evaluator, Settings, server};
+use topup::{Evaluator, Settings, Variant, server};
 
 use crate::support::payload;
 
@@ -15,7 +15,8 @@ use crate::support::payload;
 fn router() -> Arc<Router> {
     static ROUTER: OnceLock<Arc<Router>> = OnceLock::new();
     let start = || {
-        let evaluator = Evaluator::start(None, Settings::default()).expect("a thread");
+        let evaluator =
+            Evaluator::start(Variant::Bytecode, None, Settings::default()).expect("a thread");
         Arc::new(Router::new(Arc::new(Local::new(evaluator))))
     };
     Arc::clone(ROUTER.get_or_init(start))

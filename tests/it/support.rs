@@ -175,15 +175,17 @@ impl Client {
     }
 
     pub fn signal(&self, name: &str) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-s", name, &pid])
-                .status()
-                .expect("kill runs")
-                .success()
-        );
+        assert!(kill(name, self.child.id()), "kill -s {name}");
     }
+}
+
+/// The shell's own `kill`: a command of that name is not everywhere.
+fn kill(signal: &str, pid: u32) -> bool {
+    let script = format!("kill -s {signal} {pid}");
+    Command::new("sh")
+        .args(["-c", &script])
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 impl Drop for Client {
@@ -220,7 +222,7 @@ fn watch(pid: u32, over: Arc<AtomicBool>) {
         while !over.load(Ordering::Relaxed) {
             if Instant::now() > limit {
                 eprintln!("process {pid} hangs; ending it");
-                let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+                kill("KILL", pid);
                 return;
             }
             thread::sleep(Duration::from_millis(100));
