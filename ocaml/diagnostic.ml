@@ -207,7 +207,7 @@ let of_exn exn =
   | None -> begin
     match exn with
     | Stack_overflow ->
-      Some (error Type "Error: the compiler's stack overflowed; the phrase is nested too deeply")
-    | Out_of_memory -> Some (error Type "Error: the compiler ran out of memory")
-    | exn -> Some (error Type ("Error: the compiler raised " ^ Printexc.to_string exn))
+      Some (error Type "Error: the toplevel's stack overflowed; what it was given is nested too deeply")
+    | Out_of_memory -> Some (error Type "Error: the toplevel ran out of memory")
+    | exn -> Some (error Type ("Error: the toplevel raised " ^ Printexc.to_string exn))
   end

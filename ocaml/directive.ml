@@ -39,17 +39,22 @@ let use_output command =
       | 0 -> Ok ("(command-output)", read file)
       | code -> fail "Command exited with code %d." code)
 
+let read_by name argument =
+  match name with
+  | "use" -> use argument
+  | "mod_use" -> mod_use argument
+  | _ -> use_output argument
+
 let phrases : Parsetree.toplevel_phrase -> _ = function
   | Ptop_dir
       { pdir_name = { txt = ("use" | "mod_use" | "use_output") as name; _ }
       ; pdir_arg = Some { pdira_desc = Pdir_string argument; _ }
       ; _
       } ->
-    let found =
-      match name with
-      | "use" -> use argument
-      | "mod_use" -> mod_use argument
-      | _ -> Interrupt.guard (fun () -> use_output argument)
-    in
-    Some (Result.map (fun (name, source) -> Phrases.of_file ~name source) found)
+    let found = Runner.interruptible (fun () -> read_by name argument) in
+    Some
+      (match found with
+      | Ok (Ok (name, source)) -> Ok (Phrases.of_file ~name source)
+      | Ok (Error failure) -> Error [ failure ]
+      | Error failures -> Error failures)
   | _ -> None

@@ -3,4 +3,4 @@
 
 (** [phrases ast] is what [#use], [#mod_use] and [#use_output] stand for; [None]
     for everything else. *)
-val phrases : Parsetree.toplevel_phrase -> (Phrases.t, Diagnostic.t) result option
+val phrases : Parsetree.toplevel_phrase -> (Phrases.t, Diagnostic.t list) result option

@@ -74,6 +74,8 @@ let rejected exn =
     [ Diagnostic.error Interrupted "Interrupted." ]
   | exn -> Option.to_list (Diagnostic.of_exn exn)
 
+let interruptible f = try Ok (Interrupt.guard f) with exn -> Error (rejected exn)
+
 let sheet = Diagnostic.sheet ()
 
 (* [f] under the compiler's eye: its result, and what the compiler printed besides. *)
@@ -152,8 +154,8 @@ let direct name ast =
   | Error (Compenv.Exit_with_status 0) ->
     Error
       [ Diagnostic.error Type
-          "Error: #quit would end the process that holds this session; use reset \
-           to start afresh, or close the connection"
+          "Error: #quit would end the process that holds this session; to end it, close \
+           the connection"
       ]
   | Error (Compenv.Exit_with_status _) -> Error [ Diagnostic.error Type (said ()) ]
   | Error exn -> raise exn

@@ -13,6 +13,9 @@ type printed =
     binding; what it did to mutable state is done. *)
 val run : Parsetree.toplevel_phrase -> (printed, Diagnostic.t list) result
 
+(** [interruptible f] is [f ()] under {!Interrupt.guard}; what it raises is described. *)
+val interruptible : (unit -> 'a) -> ('a, Diagnostic.t list) result
+
 (** [show printed] is all that the toplevel prints for it: [val x : int = 1]. *)
 val show : printed -> string
 

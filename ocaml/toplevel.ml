@@ -34,19 +34,37 @@ type run =
   ; mutable succeeded : string list
   ; mutable reports : Diagnostic.t list
   ; mutable errors : Diagnostic.t list
+  ; depth : int  (* of files that use files *)
   }
+
+(* Printing runs user code: installed printers. The phrase itself is committed. *)
+let printing run f printed ~otherwise =
+  match Runner.interruptible (fun () -> f printed) with
+  | Ok text -> text
+  | Error failures ->
+    run.errors <- run.errors @ failures;
+    otherwise
 
 let settle run =
   Option.iter
-    (fun printed -> run.earlier <- Interrupt.guard (fun () -> Runner.show printed) :: run.earlier)
+    (fun printed ->
+      let text = printing run Runner.show printed ~otherwise:"" in
+      run.earlier <- text :: run.earlier)
     run.last;
   run.last <- None
 
 let collect run = run.reports <- run.reports @ Diagnostic.drain ()
 
+let max_depth = 64
+
+let too_deep =
+  Diagnostic.error Type
+    (Printf.sprintf "Files use each other more than %d deep; does one use itself?" max_depth)
+
 let rec phrase run ({ ast; text } : Phrases.phrase) =
   match Directive.phrases ast with
-  | Some (Error failure) -> run.errors <- [ failure ]
+  | Some (Error failures) -> run.errors <- failures
+  | Some (Ok _) when run.depth >= max_depth -> run.errors <- [ too_deep ]
   | Some (Ok phrases) -> used run phrases
   | None ->
     collect run;
@@ -62,12 +80,12 @@ let rec phrase run ({ ast; text } : Phrases.phrase) =
 
 (* A directive that reads phrases ([#use]) prints what they print. *)
 and used outer phrases =
-  let inner = { outer with last = None; earlier = [] } in
+  let inner = { outer with last = None; earlier = []; depth = outer.depth + 1 } in
   Phrases.within phrases (fun () -> all inner phrases);
   outer.succeeded <- inner.succeeded;
   outer.reports <- inner.reports;
   outer.errors <- inner.errors;
-  if inner.errors = [] then begin
+  if not (failed inner) then begin
     settle inner;
     let texts = List.filter (( <> ) "") (List.rev inner.earlier) in
     outer.last <- Some (Text (String.concat "\n" texts))
@@ -79,12 +97,12 @@ and all run phrases =
   | None -> collect run
   | Some next ->
     settle run;
-    phrase run next;
+    if not (failed run) then phrase run next;
     if not (failed run) then all run phrases
   | exception exn ->
     collect run;
     settle run;
-    run.errors <- Option.to_list (Diagnostic.of_exn exn)
+    run.errors <- run.errors @ Option.to_list (Diagnostic.of_exn exn)
 
 and failed run =
   run.errors <> []
@@ -117,30 +135,18 @@ let outcome run (value_repr, typ, name) : Outcome.t =
 
 let eval source =
   let run =
-    { last = None; earlier = []; succeeded = []; reports = []; errors = [] }
+    { last = None; earlier = []; succeeded = []; reports = []; errors = []; depth = 0 }
   in
   ignore (Diagnostic.drain ());
   Interrupt.forget ();
   let phrases = Phrases.of_source source in
+  let nothing = None, None, None in
   let parts =
     Phrases.within phrases (fun () ->
-        try
-          all run phrases;
-          match run.last with
-          | Some printed when not (failed run) ->
-            Interrupt.guard (fun () -> Runner.parts printed)
-          | _ -> None, None, None
-        with exn ->
-          (* Only printing gets here: the phrase itself is committed. *)
-          let failure =
-            match exn with
-            | Sys.Break when Interrupt.raised () ->
-              Diagnostic.error Interrupted "Interrupted while printing the value."
-            | exn ->
-              Diagnostic.error Exception
-                ("Exception while printing the value: " ^ Printexc.to_string exn)
-          in
-          run.errors <- [ failure ];
-          None, None, None)
+        all run phrases;
+        match run.last with
+        | Some printed when not (failed run) ->
+          printing run Runner.parts printed ~otherwise:nothing
+        | _ -> nothing)
   in
   outcome run parts
