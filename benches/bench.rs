@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Client, Executable, executables, payload};
+use support::{Client, Executable, executables, payload, resident};
 
 const PHRASES: usize = 2_000;
 const STRETCH: usize = 50;
@@ -296,21 +296,6 @@ fn timed(work: impl FnOnce()) -> f64 {
 fn quantile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() * percent / 100).min(values.len() - 1)]
-}
-
-/// Megabytes.
-fn resident(pid: u32) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .expect("VmRSS");
-    line.trim()
-        .trim_end_matches("kB")
-        .trim()
-        .parse::<f64>()
-        .expect("a number")
-        / 1024.0
 }
 
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::CommandFactory;
 
 use crate::evaluator::Evaluator;
 use crate::router::Router;
@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::{Variant, logging, server, shutdown, stdio, transport};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
-#[derive(Parser)]
+#[derive(clap::Parser)]
 #[command(version, about, after_help = AFTER_HELP)]
 struct Arguments {}
 
@@ -28,7 +28,16 @@ Environment:
 
 /// Runs the program and ends the process with its status.
 pub fn main(variant: Variant) -> ExitCode {
-    let Arguments {} = Arguments::parse();
+    let name = variant.executable();
+    let version = match variant {
+        Variant::Bytecode => concat!(env!("CARGO_PKG_VERSION"), " (bytecode toplevel)"),
+        Variant::Native => concat!(env!("CARGO_PKG_VERSION"), " (native toplevel)"),
+    };
+    Arguments::command()
+        .name(name)
+        .bin_name(name)
+        .version(version)
+        .get_matches();
     let status = match serve(variant) {
         Ok(()) => 0,
         Err(problem) => {

@@ -46,6 +46,14 @@ pub enum Variant {
 }
 
 impl Variant {
+    /// The executable that is linked with it.
+    pub fn executable(self) -> &'static str {
+        match self {
+            Variant::Bytecode => "topup",
+            Variant::Native => "topup-opt",
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Variant::Bytecode => "bytecode",

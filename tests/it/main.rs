@@ -8,6 +8,7 @@ unsafe extern "C" {}
 mod process;
 mod protocol;
 mod soundness;
+mod stubs;
 mod support;
 mod tidy;
 mod transcripts;

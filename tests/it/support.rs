@@ -174,9 +174,29 @@ impl Client {
         self.child.wait().expect("waited")
     }
 
+    /// Resident memory in megabytes.
+    pub fn resident(&self) -> f64 {
+        resident(self.child.id())
+    }
+
     pub fn signal(&self, name: &str) {
         assert!(kill(name, self.child.id()), "kill -s {name}");
     }
+}
+
+/// Resident memory of a process in megabytes.
+pub fn resident(pid: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("VmRSS");
+    line.trim()
+        .trim_end_matches("kB")
+        .trim()
+        .parse::<f64>()
+        .expect("a number")
+        / 1024.0
 }
 
 /// The shell's own `kill`: a command of that name is not everywhere.
