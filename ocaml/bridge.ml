@@ -4,5 +4,6 @@
 let () =
   Callback.register "topup_boot" Toplevel.boot;
   Callback.register "topup_eval" Toplevel.eval;
+  Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
   Callback.register "topup_flush" Toplevel.flush;
   Callback.register "topup_rearm" Toplevel.rearm

@@ -20,11 +20,12 @@ let boot () =
   Compat.search_path_from_env ();
   Compat.loads_raise ();
   Toploop.set_paths ();
-  try Toploop.initialize_toplevel_env ()
-  with exn -> (
-    match Location.error_of_exn exn with
-    | Some (`Ok report) -> failwith (Diagnostic.text Location.print_report report)
-    | _ -> raise exn)
+  (try Toploop.initialize_toplevel_env ()
+   with exn -> (
+     match Location.error_of_exn exn with
+     | Some (`Ok report) -> failwith (Diagnostic.text Location.print_report report)
+     | _ -> raise exn));
+  Workspace.remember_start ()
 
 (* The run of one source. [last] is the latest phrase that succeeded; what it
    printed becomes text of [earlier] once another phrase follows. *)
@@ -150,3 +151,5 @@ let eval source =
         | _ -> nothing)
   in
   outcome run parts
+
+let env = Workspace.bindings

@@ -10,6 +10,9 @@ val boot : unit -> unit
     fails. It raises nothing that user code or the compiler raised. *)
 val eval : string -> Outcome.t
 
+(** The session's value bindings (see {!Workspace.bindings}). *)
+val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit
 

@@ -14,7 +14,7 @@ use std::ptr;
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Diagnostic, Kind, Outcome, Severity, Span};
+use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
 use crate::{Variant, debug_info};
 
 unsafe extern "C" {
@@ -32,6 +32,7 @@ unsafe extern "C" {
 /// The OCaml runtime of this process. Neither `Send` nor `Sync`: one thread owns it.
 pub struct Runtime {
     eval: Function,
+    env: Function,
     flush: Function,
     rearm: Function,
     thread: PhantomData<*const ()>,
@@ -54,6 +55,7 @@ impl Runtime {
             .map_err(BootError)?;
         Ok(Runtime {
             eval: Function::named(c"topup_eval")?,
+            env: Function::named(c"topup_env")?,
             flush: Function::named(c"topup_flush")?,
             rearm: Function::named(c"topup_rearm")?,
             thread: PhantomData,
@@ -63,13 +65,31 @@ impl Runtime {
     /// Runs `source` in the toplevel. An error here is a fault of topup: user code's
     /// own failures are part of the outcome.
     pub fn eval(&self, source: &str) -> Result<Outcome, String> {
-        // SAFETY: pointer and length are those of a live string, which is copied; the
-        // value is handed on at once.
-        let source =
-            unsafe { sys::caml_alloc_initialized_string(source.len(), source.as_ptr().cast()) };
-        let outcome = self.eval.call(source)?;
+        // SAFETY: the value is handed on at once.
+        let outcome = self.eval.call(unsafe { ocaml_string(source) })?;
         // SAFETY: `Toplevel.eval` returns an `Outcome.t`, and nothing below allocates.
         Ok(unsafe { outcome_of(outcome) })
+    }
+
+    /// The value bindings whose names contain `filter` (see `ocaml/workspace.mli`).
+    pub fn env(&self, filter: &str, all: bool, limit: usize) -> Result<Bindings, String> {
+        let limit = limit.min(isize::MAX as usize / 4) as Value;
+        // SAFETY: the string is handed on at once, the other arguments are immediate.
+        let pair = self.env.call3(
+            unsafe { ocaml_string(filter) },
+            immediate(all as Value),
+            immediate(limit),
+        )?;
+        // SAFETY: `Toplevel.env` returns a pair, and nothing below allocates.
+        Ok(unsafe {
+            Bindings {
+                shown: list(field(pair, 0), |v| Binding {
+                    name: string(field(v, 0)),
+                    typ: string(field(v, 1)),
+                }),
+                total: int(field(pair, 1)).max(0) as usize,
+            }
+        })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.
@@ -123,6 +143,22 @@ impl Function {
         // for the call; an exception is returned, not thrown across our frames.
         result(unsafe { sys::caml_callback_exn(*self.0, argument) })
     }
+
+    fn call3(&self, first: Value, second: Value, third: Value) -> Result<Value, String> {
+        // SAFETY: as for `call`.
+        result(unsafe { sys::caml_callback3_exn(*self.0, first, second, third) })
+    }
+}
+
+/// An OCaml string, which the next allocation may move.
+unsafe fn ocaml_string(text: &str) -> Value {
+    // SAFETY: pointer and length are those of a live string, which is copied.
+    unsafe { sys::caml_alloc_initialized_string(text.len(), text.as_ptr().cast()) }
+}
+
+/// An immediate OCaml value: an int, or a bool as 0 or 1.
+fn immediate(number: Value) -> Value {
+    number << 1 | 1
 }
 
 fn result(returned: Value) -> Result<Value, String> {

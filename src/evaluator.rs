@@ -1,18 +1,18 @@
-//! The eval thread: owns the OCaml runtime, runs one source at a time, can be interrupted.
+//! The handle on the eval thread: queue, deadline, interrupts.
 
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::{self, MissedTickBehavior};
 
 use crate::Variant;
-use crate::bridge::Runtime;
+pub use crate::bridge::Runtime;
 use crate::capture::{Capture, Meter};
-use crate::error::{BootError, EvaluatorError};
-use crate::interrupt::{self, Interrupt};
+use crate::error::EvaluatorError;
+use crate::eval_thread::{Boot, EvalThread, Finished, Job};
+use crate::interrupt::Interrupt;
 use crate::outcome::Outcome;
 use crate::overflow::Cut;
 use crate::settings::Settings;
@@ -21,24 +21,10 @@ use crate::settings::Settings;
 /// evaluation that runs is over; there is one per process.
 pub struct Evaluator {
     jobs: mpsc::Sender<Job>,
-    booted: watch::Receiver<Option<Result<(), BootError>>>,
+    booted: watch::Receiver<Boot>,
     interrupt: Arc<Interrupt>,
     meter: Option<Meter>,
     settings: Settings,
-}
-
-/// One source, and where its result goes.
-struct Job {
-    source: String,
-    reply: oneshot::Sender<Result<Finished, String>>,
-}
-
-struct Finished {
-    outcome: Outcome,
-    value_repr: Option<Cut>,
-    stdout: Cut,
-    stderr: Cut,
-    elapsed: Duration,
 }
 
 /// The result of one evaluation.
@@ -67,8 +53,6 @@ pub enum Stop {
 const MEASURE: Duration = Duration::from_millis(10);
 /// How often the interrupt is repeated until the evaluation ends.
 const REPEAT: Duration = Duration::from_millis(100);
-/// Virtual size; C stubs and the bytecode interpreter recurse on it.
-const STACK: usize = 64 << 20;
 
 impl Evaluator {
     /// Starts the thread, which boots the OCaml runtime (`variant` is what the executable is
@@ -89,10 +73,7 @@ impl Evaluator {
             interrupt: Arc::clone(&interrupt),
             inline_max: settings.inline_max,
         };
-        thread::Builder::new()
-            .name("eval".into())
-            .stack_size(STACK)
-            .spawn(move || thread.run(variant, boot, queue))?;
+        thread.spawn(variant, boot, queue)?;
         Ok(Evaluator {
             jobs,
             booted,
@@ -113,15 +94,13 @@ impl Evaluator {
         self.booted().await?;
         let limit = timeout.or(self.settings.timeout);
         let written = self.written();
-        let (reply, mut finished) = oneshot::channel();
-        let fault = || EvaluatorError::Fault("it has ended".into());
-        self.jobs.send(Job { source, reply }).map_err(|_| fault())?;
+        let mut finished = self.send(move |thread, runtime| thread.eval(runtime, &source))?;
 
         let (finished, stop) = match soon(&mut finished).await {
             Some(result) => (result, None),
             None => self.supervise(finished, limit, written, cancel).await,
         };
-        let finished = finished.map_err(|_| fault())?;
+        let finished = finished.map_err(|_| ended())?;
         let Finished {
             outcome,
             value_repr,
@@ -137,6 +116,30 @@ impl Evaluator {
             elapsed,
             stop,
         })
+    }
+
+    /// Asks the toplevel something that runs no user code.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Runtime) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, EvaluatorError> {
+        self.booted().await?;
+        let answer = self.send(move |_, runtime| question(runtime))?;
+        answer
+            .await
+            .map_err(|_| ended())?
+            .map_err(EvaluatorError::Fault)
+    }
+
+    fn send<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut EvalThread, &Runtime) -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, EvaluatorError> {
+        let (reply, receiver) = oneshot::channel();
+        // The caller may have gone while it waited; the work is done all the same.
+        let job: Job = Box::new(move |thread, runtime| drop(reply.send(work(thread, runtime))));
+        self.jobs.send(job).map_err(|_| ended())?;
+        Ok(receiver)
     }
 
     fn written(&self) -> u64 {
@@ -195,6 +198,10 @@ impl Evaluator {
     }
 }
 
+fn ended() -> EvaluatorError {
+    EvaluatorError::Fault("it has ended".into())
+}
+
 type Reply = Result<Result<Finished, String>, oneshot::error::RecvError>;
 
 /// Most evaluations end in less time than it takes to put a thread to sleep and wake it,
@@ -212,75 +219,4 @@ async fn soon(finished: &mut oneshot::Receiver<Result<Finished, String>>) -> Opt
         }
     }
     None
-}
-
-/// The next job; looks for it a moment before it sleeps.
-fn next_job(queue: &mpsc::Receiver<Job>) -> Result<Job, mpsc::RecvError> {
-    let begun = Instant::now();
-    while begun.elapsed() < SOON / 4 {
-        match queue.try_recv() {
-            Ok(job) => return Ok(job),
-            Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
-            Err(mpsc::TryRecvError::Disconnected) => return Err(mpsc::RecvError),
-        }
-    }
-    queue.recv()
-}
-
-struct EvalThread {
-    capture: Option<Capture>,
-    interrupt: Arc<Interrupt>,
-    inline_max: usize,
-}
-
-impl EvalThread {
-    fn run(
-        mut self,
-        variant: Variant,
-        boot: watch::Sender<Option<Result<(), BootError>>>,
-        queue: mpsc::Receiver<Job>,
-    ) {
-        let runtime = match Runtime::boot(variant) {
-            Ok(runtime) => runtime,
-            Err(error) => return drop(boot.send(Some(Err(error)))),
-        };
-        let _ = boot.send(Some(Ok(())));
-        while let Ok(Job { source, reply }) = runtime.idle(|| next_job(&queue)) {
-            // The caller may have gone while it waited; its source runs all the same.
-            let _ = reply.send(self.eval(&runtime, &source));
-        }
-    }
-
-    fn eval(&mut self, runtime: &Runtime, source: &str) -> Result<Finished, String> {
-        if let Some(Err(error)) = self.capture.as_ref().map(Capture::attach) {
-            log::error!("redirecting stdout and stderr: {error}");
-        }
-        runtime.rearm();
-        interrupt::install();
-        let begun = Instant::now();
-        self.interrupt.begin();
-        let outcome = runtime.eval(source);
-        if self.interrupt.end() {
-            // Takes the signals that came too late while they can do no harm.
-            runtime.rearm();
-            interrupt::install();
-        }
-        runtime.flush();
-        let elapsed = begun.elapsed();
-        let taken = self
-            .capture
-            .as_mut()
-            .map(|capture| capture.take(self.inline_max));
-        let (stdout, stderr) = taken.unwrap_or_default();
-        let mut outcome = outcome?;
-        let cut = |text| Cut::text("value", text, self.inline_max);
-        let value_repr = outcome.value_repr.take().map(cut);
-        Ok(Finished {
-            outcome,
-            value_repr,
-            stdout,
-            stderr,
-            elapsed,
-        })
-    }
 }

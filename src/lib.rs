@@ -16,6 +16,7 @@ mod shutdown;
 mod stdio;
 
 pub mod capture;
+mod eval_thread;
 pub mod evaluator;
 mod interrupt;
 pub mod overflow;

@@ -65,3 +65,17 @@ pub struct Span {
     pub end_line: usize,
     pub end_column: usize,
 }
+
+/// A value binding and its type as the toplevel prints it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Binding {
+    pub name: String,
+    pub typ: String,
+}
+
+/// What `env` lists: the first of the bindings asked for, and how many there are.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Bindings {
+    pub shown: Vec<Binding>,
+    pub total: usize,
+}

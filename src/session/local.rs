@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluation, Evaluator};
+use crate::evaluator::{Evaluation, Evaluator, Runtime};
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -79,6 +79,14 @@ impl Turn<'_> {
             .evaluator
             .eval(source, timeout, self.stop.cancelled())
             .await
+    }
+
+    /// Asks the toplevel something that runs no user code.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Runtime) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, EvaluatorError> {
+        self.session.evaluator.ask(question).await
     }
 }
 

@@ -21,6 +21,9 @@ pub enum Kind {
     Texts,
     /// A time limit: a number above 0.
     Seconds,
+    Flag,
+    /// A whole number of at least 0.
+    Count,
 }
 
 /// The fields that every routed tool takes besides its own.
@@ -45,6 +48,8 @@ impl Kind {
             Kind::Text => json!({ "type": "string" }),
             Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
             Kind::Seconds => json!({ "type": "number", "exclusiveMinimum": 0 }),
+            Kind::Flag => json!({ "type": "boolean" }),
+            Kind::Count => json!({ "type": "integer", "minimum": 0 }),
         };
         match schema {
             Value::Object(schema) => schema,
@@ -57,6 +62,8 @@ impl Kind {
             Kind::Text => "a string",
             Kind::Texts => "an array of strings",
             Kind::Seconds => "a number of seconds above 0",
+            Kind::Flag => "true or false",
+            Kind::Count => "a whole number of at least 0",
         }
     }
 
@@ -67,6 +74,8 @@ impl Kind {
                 .as_array()
                 .is_some_and(|items| items.iter().all(Value::is_string)),
             Kind::Seconds => value.as_f64().is_some_and(|s| settings::timeout(s).is_ok()),
+            Kind::Flag => value.is_boolean(),
+            Kind::Count => value.is_u64(),
         }
     }
 }
@@ -152,6 +161,14 @@ impl Arguments {
                 .collect(),
             _ => Vec::new(),
         }
+    }
+
+    pub fn flag(&self, name: &str) -> bool {
+        self.0.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    pub fn count(&self, name: &str) -> Option<usize> {
+        self.0.get(name)?.as_u64().map(|count| count as usize)
     }
 
     pub fn seconds(&self, name: &str) -> Option<Duration> {

@@ -3,6 +3,7 @@
 
 mod arguments;
 mod cancel;
+mod env;
 mod eval;
 mod eval_batch;
 
@@ -19,12 +20,12 @@ use crate::router::Router;
 use crate::session::Local;
 
 /// Every tool, in the order of `tools/list`.
-pub static ALL: &[Tool] = &[eval::TOOL, eval_batch::TOOL, cancel::TOOL];
+pub static ALL: &[Tool] = &[eval::TOOL, eval_batch::TOOL, env::TOOL, cancel::TOOL];
 
 /// What a client reads before its first call.
 pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
 bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
-session as it was. eval_batch runs several sources in order; cancel stops what is running. \
+session as it was. eval_batch runs several sources in order; env lists what is bound; cancel stops what is running. \
 Give timeout (seconds) to anything that may not end.";
 
 /// A row of the table.

@@ -12,3 +12,4 @@ mod stubs;
 mod support;
 mod tidy;
 mod transcripts;
+mod workspace;

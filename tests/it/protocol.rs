@@ -210,7 +210,7 @@ fn tools_list_describes_every_tool() {
             .iter()
             .map(|tool| tool["name"].as_str().unwrap())
             .collect();
-        assert_eq!(names, ["eval", "eval_batch", "cancel"]);
+        assert_eq!(names, ["eval", "eval_batch", "env", "cancel"]);
         for tool in tools {
             let schema = &tool["inputSchema"];
             assert_eq!(schema["type"], "object");
@@ -257,6 +257,8 @@ fn bad_arguments_are_results_that_name_the_field() {
             ("eval", json!({ "source": "1", "timout": 2 }), "timout"),
             ("eval_batch", json!({ "sources": "1" }), "sources"),
             ("eval_batch", json!({ "sources": ["1", 2] }), "sources"),
+            ("env", json!({ "limit": -1 }), "limit"),
+            ("env", json!({ "all": "yes" }), "all"),
             ("cancel", json!({ "now": true }), "now"),
         ] {
             let (payload, is_error) = payload(&ask(&mut peer, call(1, tool, arguments)).await);

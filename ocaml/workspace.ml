@@ -1,0 +1,68 @@
+type binding =
+  { name : string
+  ; typ : string
+  }
+
+let start = ref Env.Env_empty
+let remember_start () = start := Env.summary !Toploop.toplevel_env
+
+(* One step back in the history of an environment, and the value that it defined. *)
+let step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
+  = function
+  | Env_empty -> None, None
+  | Env_value (rest, id, description) -> Some rest, Some (id, description)
+  | Env_type (rest, _, _)
+  | Env_extension (rest, _, _)
+  | Env_module (rest, _, _, _)
+  | Env_modtype (rest, _, _)
+  | Env_class (rest, _, _)
+  | Env_cltype (rest, _, _)
+  | Env_open (rest, _)
+  | Env_functor_arg (rest, _)
+  | Env_constraints (rest, _)
+  | Env_copy_types rest
+  | Env_persistent (rest, _)
+  | Env_value_unbound (rest, _, _)
+  | Env_module_unbound (rest, _, _) -> Some rest, None
+
+(* The session's own values, the oldest first. *)
+let own_values () =
+  let seen = Hashtbl.create 64 in
+  let rec back summary found =
+    if summary == !start then found
+    else
+      match step summary with
+      | None, _ -> found
+      | Some rest, Some (id, description) when not (Hashtbl.mem seen (Ident.name id)) ->
+        Hashtbl.add seen (Ident.name id) ();
+        back rest ((Ident.name id, description) :: found)
+      | Some rest, _ -> back rest found
+  in
+  back (Env.summary !Toploop.toplevel_env) []
+
+let library_values own =
+  let is_own name = List.mem_assoc name own in
+  Env.fold_values
+    (fun name _ description found ->
+      if is_own name then found else (name, description) :: found)
+    None !Toploop.toplevel_env []
+  |> List.sort (fun (a, _) (b, _) -> String.compare a b)
+
+let contains part text =
+  let n = String.length part and m = String.length text in
+  let rec at i = i + n <= m && (String.sub text i n = part || at (i + 1)) in
+  at 0
+
+let binding (name, (description : Types.value_description)) =
+  let print ppf () =
+    Printtyp.wrap_printing_env ~error:false !Toploop.toplevel_env (fun () ->
+        Printtyp.type_scheme ppf description.val_type)
+  in
+  { name; typ = Diagnostic.text print () }
+
+let bindings ~filter ~all ~limit =
+  let own = own_values () in
+  let values = if all then library_values own @ own else own in
+  let wanted = List.filter (fun (name, _) -> contains filter name) values in
+  let shown = List.filteri (fun i _ -> i < limit) wanted in
+  List.map binding shown, List.length wanted
