@@ -43,6 +43,8 @@ struct Variant {
     runtime_main: &'static str,
     /// Keys of `ocamlc -config` that hold the C libraries of the runtime.
     c_libraries: &'static [&'static str],
+    /// Under which name dependents get the link arguments.
+    metadata: &'static str,
     /// Cargo's name for what gets the link arguments.
     consumers: &'static [&'static str],
 }
@@ -53,6 +55,7 @@ const BYTECODE: Variant = Variant {
     runtime: "libcamlrun.a",
     runtime_main: "main.b.o",
     c_libraries: &["bytecomp_c_libraries", "bytecode_c_libraries"],
+    metadata: "bytecode",
     consumers: &["link-arg-bin=topup", "link-arg-tests"],
 };
 
@@ -62,6 +65,7 @@ const NATIVE: Variant = Variant {
     runtime: "libasmrun.a",
     runtime_main: "main.n.o",
     c_libraries: &["native_c_libraries", "compression_c_libraries"],
+    metadata: "native",
     consumers: &["link-arg-bin=topup-opt"],
 };
 
@@ -148,16 +152,22 @@ impl Toolchain {
             .arg(&runtime)
             .arg(variant.runtime_main));
         let mut arguments = vec![
-            "-rdynamic".to_string(),
             "-Wl,--whole-archive".to_string(),
             runtime.display().to_string(),
             "-Wl,--no-whole-archive".to_string(),
         ];
+        // What stubs and phrases that are loaded later refer to. Not -rdynamic: that would
+        // keep all of Rust's dead code, too, and want the C parts of crates that we leave out.
+        for names in ["caml*", "Caml*", "topup_*"] {
+            arguments.push(format!("-Wl,--export-dynamic-symbol={names}"));
+        }
         let compression = self.lib.join("libcomprmarsh.a");
         if variant.directory == "native" && compression.exists() {
             arguments.push(compression.display().to_string());
         }
         arguments.extend(self.c_libraries(variant));
+        // For build scripts of programs that use the library: DEP_TOPUP_BYTECODE, …_NATIVE.
+        println!("cargo:{}={}", variant.metadata, arguments.join(" "));
         for consumer in variant.consumers {
             for argument in &arguments {
                 println!("cargo:rustc-{consumer}={argument}");
