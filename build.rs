@@ -141,9 +141,10 @@ impl Toolchain {
         println!("cargo:rustc-link-search=native={}", out.display());
 
         let runtime = out.join(variant.runtime);
-        // src/command.rs defines this one anew.
+        // src/command.rs and src/interrupt.rs define these anew; the latter calls the original.
         run(Command::new("objcopy")
             .arg("--weaken-symbol=caml_sys_system_command")
+            .arg("--redefine-sym=caml_install_signal_handler=topup_runtime_install_signal_handler")
             .arg(self.lib.join(variant.runtime))
             .arg(&runtime));
         // The runtime's own `main` has no place beside Rust's.

@@ -177,6 +177,10 @@ let drain () =
   reported := [];
   all
 
+let report_missing earlier =
+  let is_missing report = not (List.exists (fun r -> r.text = report.text) !reported) in
+  reported := !reported @ List.rev (List.filter is_missing earlier)
+
 let error kind text =
   { text
   ; diagnostic =
@@ -209,5 +213,11 @@ let of_exn exn =
     | Stack_overflow ->
       Some (error Type "Error: the toplevel's stack overflowed; what it was given is nested too deeply")
     | Out_of_memory -> Some (error Type "Error: the toplevel ran out of memory")
-    | exn -> Some (error Type ("Error: the toplevel raised " ^ Printexc.to_string exn))
+    | exn ->
+      Some
+        (error Exception
+           (Printf.sprintf
+              "Exception: %s, raised while the toplevel itself was at work: by a finaliser, \
+               an alarm or a signal handler? The compiler may be damaged by it."
+              (Printexc.to_string exn)))
   end

@@ -17,6 +17,10 @@ val drain : unit -> t list
 (** The compiler's name for what a caller sent. *)
 val input_name : string
 
+(** [report_missing reports] reports again those that have not been since the last
+    [drain], before the others. *)
+val report_missing : t list -> unit
+
 (** [set_source source] names the text that spans refer to. *)
 val set_source : string -> unit
 

@@ -14,6 +14,7 @@ let use file =
       "Cannot find file %s.\n\
        (looked in the load path and in the current directory, %s)"
       file (Sys.getcwd ())
+  | path when Sys.is_directory path -> fail "Cannot read %s: Is a directory." path
   | path -> (
     match read path with
     | source -> Ok (path, source)

@@ -5,22 +5,30 @@ let broke = ref false
    one, no phrase has run in this guard. *)
 let env_before = ref Env.empty
 
-(* [Toploop.execute_phrase] installs the new environment, runs the phrase (with
-   [may_trace] set), then reads the values back to print them. An exception in
-   that last stretch would put the old types over the new values, which in
-   bytecode share their names: memory unsafety. *)
-let harmless () = !Toploop.may_trace || !Toploop.toplevel_env == !env_before
+(* How many times the compiler may ignore a SIGINT: it does not take an exception well
+   that may come anywhere. Rust sends one every 50 ms. *)
+let patience = ref 0
 
+let on_eval_thread = ref (fun () -> true)
+
+let break () =
+  broke := true;
+  raise Sys.Break
+
+(* [may_trace] says that user code runs. Between its end and the commit of its bindings the
+   environment is neither the old one nor is user code running: an exception there would
+   put the old types over the new values, which in bytecode share their names. *)
 let handler _ =
-  if !armed && Compat.on_main_domain () && harmless () then begin
-    broke := true;
-    raise Sys.Break
-  end
+  if !armed && Compat.on_main_domain () && !on_eval_thread () then
+    if !Toploop.may_trace then break ()
+    else if !Toploop.toplevel_env == !env_before then
+      if !patience > 0 then decr patience else break ()
 
 let install () = Sys.set_signal Sys.sigint (Sys.Signal_handle handler)
 
-let guard f =
+let guard ?(compiler_patience = 0) f =
   env_before := !Toploop.toplevel_env;
+  patience := compiler_patience;
   armed := true;
   match f () with
   | result -> armed := false; result

@@ -68,24 +68,21 @@ let raised phrase backtrace =
   let described = Diagnostic.error kind text in
   { described with text = whole }
 
-let rejected exn =
-  match exn with
-  | Sys.Break when Interrupt.raised () ->
-    [ Diagnostic.error Interrupted "Interrupted." ]
-  | exn -> Option.to_list (Diagnostic.of_exn exn)
+let describe exn =
+  match Location.error_of_exn exn with
+  | Some _ -> Option.to_list (Diagnostic.of_exn exn)
+  | None when Interrupt.raised () -> [ Diagnostic.error Interrupted "Interrupted." ]
+  | None -> Option.to_list (Diagnostic.of_exn exn)
 
-let interruptible f = try Ok (Interrupt.guard f) with exn -> Error (rejected exn)
+let interruptible f = try Ok (Interrupt.guard f) with exn -> Error (describe exn)
 
 let sheet = Diagnostic.sheet ()
 
 (* [f] under the compiler's eye: its result, and what the compiler printed besides. *)
-let compiling f =
+let compiling ?compiler_patience f =
   let result = ref None in
-  let said =
-    Diagnostic.text_on sheet
-      (fun ppf () -> result := Some (Interrupt.guard (fun () -> f ppf)))
-      ()
-  in
+  let print ppf () = result := Some (Interrupt.guard ?compiler_patience (fun () -> f ppf)) in
+  let said = Diagnostic.text_on sheet print () in
   Option.get !result, said
 
 (* The compiler remembers the units that it looked for in vain, and each name that a
@@ -99,13 +96,20 @@ let with_fresh_memory check =
   if !phrases mod 1_000 = 0 then Env.reset_cache_toplevel ();
   let types = Btype.snapshot () in
   try check ()
-  with exn when Location.error_of_exn exn <> None ->
+  with exn when Location.error_of_exn exn <> None -> begin
+    Interrupt.armed := false;
     Btype.backtrack types;
     Warnings.reset_fatal ();
     Location.reset ();
-    ignore (Diagnostic.drain ());
+    let reported = Diagnostic.drain () in
     Env.reset_cache_toplevel ();
-    check ()
+    Interrupt.armed := true;
+    try check ()
+    with exn ->
+      (* Some alerts are given only once. *)
+      Diagnostic.report_missing reported;
+      raise exn
+  end
 
 let define structure =
   let run ppf =
@@ -113,7 +117,7 @@ let define structure =
     | Ptop_def structure -> with_fresh_memory (fun () -> Engine.run ppf structure)
     | Ptop_dir _ -> assert false
   in
-  match compiling run with
+  match compiling ~compiler_patience:20 run with
   | Returned outcome, _ -> Ok (Outcome outcome)
   | Raised (outcome, backtrace), _ -> Error [ raised outcome backtrace ]
 
@@ -141,10 +145,11 @@ let direct name ast =
   let restore_err = redirect Format.err_formatter in
   let restore () = restore_out (); restore_err () in
   let said () = String.trim (Buffer.contents buffer) in
+  let interactive = !Sys.interactive in
   Sys.interactive := false;
   let execute ppf = Toploop.execute_phrase true ppf ast in
   let finished = try Ok (compiling execute) with exn -> Error exn in
-  Sys.interactive := true;
+  if not !Sys.interactive then Sys.interactive := interactive;
   restore ();
   match finished with
   | Ok (true, _) when silent name && said () <> "" ->
@@ -170,7 +175,7 @@ let run (ast : Parsetree.toplevel_phrase) =
     | Ptop_def structure -> define structure
     | Ptop_dir { pdir_name; _ } -> direct pdir_name.txt ast
   with exn ->
-    let failures = rejected exn in
+    let failures = describe exn in
     Btype.backtrack types;
     Warnings.restore warnings;
     Warnings.reset_fatal ();

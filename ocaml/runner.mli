@@ -16,6 +16,9 @@ val run : Parsetree.toplevel_phrase -> (printed, Diagnostic.t list) result
 (** [interruptible f] is [f ()] under {!Interrupt.guard}; what it raises is described. *)
 val interruptible : (unit -> 'a) -> ('a, Diagnostic.t list) result
 
+(** [describe exn] is what ended an evaluation when it was not user code that raised. *)
+val describe : exn -> Diagnostic.t list
+
 (** [show printed] is all that the toplevel prints for it: [val x : int = 1]. *)
 val show : printed -> string
 

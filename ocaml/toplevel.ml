@@ -8,8 +8,6 @@ let flush () =
   flush_quietly Stdlib.flush stdout;
   flush_quietly Stdlib.flush stderr
 
-let rearm = Interrupt.install
-
 (* What the toplevel's own loop sets before it begins. *)
 let boot () =
   Clflags.debug := true;
@@ -40,7 +38,12 @@ type run =
 
 (* Printing runs user code: installed printers. The phrase itself is committed. *)
 let printing run f printed ~otherwise =
+  let before = Interrupt.raised () in
   match Runner.interruptible (fun () -> f printed) with
+  | Ok _ when Interrupt.raised () && not before ->
+    (* The toplevel catches what a printer raises, our break included. *)
+    run.errors <- run.errors @ [ Diagnostic.error Interrupted "Interrupted while printing the value." ];
+    otherwise
   | Ok text -> text
   | Error failures ->
     run.errors <- run.errors @ failures;
@@ -142,14 +145,18 @@ let eval source =
   Interrupt.forget ();
   let phrases = Phrases.of_source source in
   let nothing = None, None, None in
-  let parts =
-    Phrases.within phrases (fun () ->
-        all run phrases;
-        match run.last with
-        | Some printed when not (failed run) ->
-          printing run Runner.parts printed ~otherwise:nothing
-        | _ -> nothing)
+  let parts () =
+    all run phrases;
+    match run.last with
+    | Some printed when not (failed run) ->
+      printing run Runner.parts printed ~otherwise:nothing
+    | _ -> nothing
   in
-  outcome run parts
+  (* Finalisers and the like can raise anywhere. *)
+  match Phrases.within phrases parts with
+  | parts -> outcome run parts
+  | exception exn ->
+    run.errors <- run.errors @ Runner.describe exn;
+    outcome run nothing
 
 let env = Workspace.bindings

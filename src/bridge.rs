@@ -15,7 +15,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
-use crate::{Variant, debug_info};
+use crate::{Variant, debug_info, interrupt};
 
 unsafe extern "C" {
     // caml/callback.h; as caml_startup, but an exception at start is returned.
@@ -34,7 +34,6 @@ pub struct Runtime {
     eval: Function,
     env: Function,
     flush: Function,
-    rearm: Function,
     thread: PhantomData<*const ()>,
 }
 
@@ -50,14 +49,12 @@ impl Runtime {
             Variant::Bytecode => debug_info::offered(start)?,
             Variant::Native => start()?,
         };
-        Function::named(c"topup_boot")?
-            .call(UNIT)
-            .map_err(BootError)?;
+        let boot = Function::named(c"topup_boot")?;
+        interrupt::adopt(|| boot.call(UNIT)).map_err(BootError)?;
         Ok(Runtime {
             eval: Function::named(c"topup_eval")?,
             env: Function::named(c"topup_env")?,
             flush: Function::named(c"topup_flush")?,
-            rearm: Function::named(c"topup_rearm")?,
             thread: PhantomData,
         })
     }
@@ -99,13 +96,6 @@ impl Runtime {
         }
         // SAFETY: a null stream means all streams.
         unsafe { fflush(ptr::null_mut()) };
-    }
-
-    /// Makes OCaml's SIGINT handler the toplevel's own again.
-    pub fn rearm(&self) {
-        if let Err(reason) = self.rearm.call(UNIT) {
-            log::warn!("installing OCaml's SIGINT handler: {reason}");
-        }
     }
 
     /// Runs `wait` without OCaml's lock, so that OCaml threads and domains go on.

@@ -1,16 +1,17 @@
 //! The command line; the only place that ends the process.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::CommandFactory;
 
+use crate::capture::Capture;
 use crate::evaluator::Evaluator;
 use crate::router::Router;
 use crate::session::Local;
 use crate::settings::Settings;
-use crate::{Variant, logging, server, shutdown, stdio, transport};
+use crate::{Variant, command, logging, server, shutdown, stdio, transport};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -38,25 +39,24 @@ pub fn main(variant: Variant) -> ExitCode {
         .bin_name(name)
         .version(version)
         .get_matches();
-    let status = match serve(variant) {
-        Ok(()) => 0,
+    let status = match prepare(variant) {
+        Ok(prepared) => serve_reporting(variant, prepared),
         Err(problem) => {
-            log::error!("{problem}");
+            eprintln!("topup: {problem}");
             1
         }
     };
+    command::end_all();
     // Not by returning: evaluations that nobody waits for must not hold us up.
     std::process::exit(status)
 }
 
-fn serve(variant: Variant) -> Result<(), String> {
-    let settings = match Settings::from_env() {
-        Ok(settings) => settings,
-        Err(problem) => {
-            eprintln!("topup: {problem}");
-            std::process::exit(2)
-        }
-    };
+/// What is done while there is one thread.
+fn prepare(variant: Variant) -> Result<Prepared, String> {
+    let settings = Settings::from_env().unwrap_or_else(|problem| {
+        eprintln!("topup: {problem}");
+        std::process::exit(2)
+    });
     if std::io::stdin().is_terminal() {
         eprintln!(
             "topup: the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
@@ -64,14 +64,48 @@ fn serve(variant: Variant) -> Result<(), String> {
         );
     }
     let (private, capture) = stdio::take().map_err(|e| format!("taking stdin and stdout: {e}"))?;
+    Ok(Prepared {
+        settings,
+        private,
+        capture,
+    })
+}
+
+struct Prepared {
+    settings: Settings,
+    private: stdio::Private,
+    capture: Capture,
+}
+
+/// Serves and returns the process's status. Problems go to the original stderr, which fd 2
+/// no longer is.
+fn serve_reporting(variant: Variant, prepared: Prepared) -> i32 {
+    let stderr = prepared.private.log.try_clone();
+    match serve(variant, prepared) {
+        Ok(()) => 0,
+        Err(problem) => {
+            if let Ok(mut stderr) = stderr {
+                let _ = writeln!(stderr, "topup: {problem}");
+            }
+            1
+        }
+    }
+}
+
+fn serve(variant: Variant, prepared: Prepared) -> Result<(), String> {
+    let Prepared {
+        settings,
+        private,
+        capture,
+    } = prepared;
     logging::install(private.log, settings.log_level);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     runtime.block_on(async {
-        let evaluator =
-            Evaluator::start(variant, Some(capture), settings).map_err(|e| e.to_string())?;
+        let evaluator = Evaluator::start(variant, Some(capture), settings);
+        let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let router = Arc::new(Router::new(Arc::new(Local::new(evaluator))));
         let connection =

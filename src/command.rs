@@ -11,7 +11,9 @@ use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use ocaml::sys::{self, Value};
 
@@ -47,6 +49,29 @@ pub unsafe extern "C" fn caml_sys_system_command(command: Value) -> Value {
     }
 }
 
+/// The process groups of commands that run now.
+static RUNNING: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
+
+/// Ends the commands that run and lets no more begin; to be called when the process is
+/// about to end.
+pub fn end_all() {
+    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    for signal in [libc::SIGTERM, libc::SIGKILL] {
+        for group in running.iter() {
+            // SAFETY: a plain system call. The children have not been waited for while
+            // their numbers stand in the list.
+            unsafe { libc::kill(-group, signal) };
+        }
+        if signal == libc::SIGTERM && !running.is_empty() {
+            std::thread::sleep(GRACE);
+        }
+    }
+    std::mem::forget(running);
+}
+
+/// What a command has to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
+
 enum End {
     Status(i32),
     /// A signal handler raised; the command has ended.
@@ -76,15 +101,24 @@ unsafe fn run(command: Value) -> Result<End, Value> {
         std::slice::from_raw_parts(sys::string_val(command).cast::<u8>(), length).to_vec()
     };
     let mut shell = Command::new("/bin/sh");
-    let spawned = shell
+    shell
         .arg("-c")
         .arg(OsStr::from_bytes(&text))
-        .process_group(0)
-        .spawn();
+        .process_group(0);
+    // Started and listed in one step, so that `end_all` misses none.
+    let spawned = list(|running| {
+        shell
+            .spawn()
+            .inspect(|child| running.push(child.id() as libc::pid_t))
+    });
     match spawned {
-        Ok(child) => Ok(unsafe { wait(child) }),
+        Ok(child) => Ok(unsafe { wait(child.id() as libc::pid_t) }),
         Err(error) => {
-            let message = format!("{}: {error}", String::from_utf8_lossy(&text));
+            let reason = match error.kind() {
+                io::ErrorKind::InvalidInput => "Invalid argument".to_string(),
+                _ => error.to_string(),
+            };
+            let message = format!("{}: {reason}", String::from_utf8_lossy(&text));
             // SAFETY: the bytes are copied.
             Err(unsafe {
                 sys::caml_alloc_initialized_string(message.len(), message.as_ptr().cast())
@@ -93,9 +127,12 @@ unsafe fn run(command: Value) -> Result<End, Value> {
     }
 }
 
+fn list<T>(change: impl FnOnce(&mut Vec<libc::pid_t>) -> T) -> T {
+    change(&mut RUNNING.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
 /// Waits for the child without OCaml's lock; runs OCaml's signal handlers when interrupted.
-unsafe fn wait(child: Child) -> End {
-    let pid = child.id() as libc::pid_t;
+unsafe fn wait(pid: libc::pid_t) -> End {
     loop {
         let mut status = 0;
         // SAFETY: no OCaml value is in use while the lock is given up.
@@ -107,6 +144,7 @@ unsafe fn wait(child: Child) -> End {
             (waited, error)
         };
         if waited == pid {
+            list(|running| running.retain(|group| *group != pid));
             return End::Status(match libc::WIFEXITED(status) {
                 true => libc::WEXITSTATUS(status),
                 // What the runtime's own function returns for a signal.
@@ -119,6 +157,7 @@ unsafe fn wait(child: Child) -> End {
         // SAFETY: runs OCaml code with the lock held; an exception is returned.
         let pending = unsafe { caml_process_pending_actions_exn() };
         if pending & 3 == 2 {
+            list(|running| running.retain(|group| *group != pid));
             end_group(pid);
             return End::Raised(pending & !3);
         }

@@ -69,16 +69,12 @@ impl EvalThread {
         if let Some(Err(error)) = self.capture.as_ref().map(Capture::attach) {
             log::error!("redirecting stdout and stderr: {error}");
         }
-        runtime.rearm();
         interrupt::install();
         let begun = Instant::now();
         self.interrupt.begin();
         let outcome = runtime.eval(source);
-        if self.interrupt.end() {
-            // Takes the signals that came too late while they can do no harm.
-            runtime.rearm();
-            interrupt::install();
-        }
+        self.interrupt.end();
+        // This also takes the signals that came too late, while they can do no harm.
         runtime.flush();
         let elapsed = begun.elapsed();
         let taken = self
@@ -87,8 +83,9 @@ impl EvalThread {
             .map(|capture| capture.take(self.inline_max));
         let (stdout, stderr) = taken.unwrap_or_default();
         let mut outcome = outcome?;
-        let cut = |text| Cut::text("value", text, self.inline_max);
-        let value_repr = outcome.value_repr.take().map(cut);
+        let value_repr = outcome.value_repr.take();
+        let value_repr = value_repr.map(|text| Cut::text("value", text, self.inline_max));
+        self.cut_the_rest(&mut outcome);
         Ok(Finished {
             outcome,
             value_repr,
@@ -96,6 +93,31 @@ impl EvalThread {
             stderr,
             elapsed,
         })
+    }
+}
+
+impl EvalThread {
+    /// Cuts the texts that have no overflow field of their own; the marker names the file.
+    fn cut_the_rest(&self, outcome: &mut Outcome) {
+        let cut = |name, text: &mut String| {
+            if text.len() > self.inline_max {
+                *text = Cut::text(name, std::mem::take(text), self.inline_max).inline;
+            }
+        };
+        outcome.error.iter_mut().for_each(|text| cut("error", text));
+        outcome.typ.iter_mut().for_each(|text| cut("type", text));
+        outcome
+            .earlier
+            .iter_mut()
+            .for_each(|text| cut("earlier", text));
+        outcome
+            .warnings
+            .iter_mut()
+            .for_each(|text| cut("warning", text));
+        outcome
+            .diagnostics
+            .iter_mut()
+            .for_each(|d| cut("message", &mut d.message));
     }
 }
 

@@ -52,7 +52,7 @@ pub enum Stop {
 /// How often a running evaluation's output is measured.
 const MEASURE: Duration = Duration::from_millis(10);
 /// How often the interrupt is repeated until the evaluation ends.
-const REPEAT: Duration = Duration::from_millis(100);
+const REPEAT: Duration = Duration::from_millis(50);
 
 impl Evaluator {
     /// Starts the thread, which boots the OCaml runtime (`variant` is what the executable is

@@ -2,13 +2,15 @@
 //!
 //! [`Interrupt`] knows whether an evaluation runs and signals only then. The signal
 //! handler calls nothing but the handler that OCaml installed (which sets a flag) for
-//! our own signals, and `write` on a pipe for those of others.
+//! our own signals, and `write` on a pipe, or `_exit`, for those of others.
 
 #![allow(unsafe_code, reason = "signals, and what runs in their handler")]
 
 use std::os::fd::RawFd;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+
+use ocaml::sys::Value;
 
 /// Who to signal. Shared by the eval thread and those who interrupt it.
 #[derive(Default)]
@@ -33,15 +35,13 @@ impl Interrupt {
         });
     }
 
-    /// The evaluation is over: no signal is sent from here on. Says whether one was.
-    pub fn end(&self) -> bool {
-        let signalled = self.lock().take().is_some_and(|target| target.signalled);
-        if signalled {
+    /// The evaluation is over: no signal is sent from here on.
+    pub fn end(&self) {
+        if self.lock().take().is_some_and(|target| target.signalled) {
             // A signal sent a moment ago is delivered when a system call returns, and
             // so before the next evaluation begins.
             std::thread::yield_now();
         }
-        signalled
     }
 
     /// Sends SIGINT to the eval thread. False, and nothing done, if no evaluation runs.
@@ -67,29 +67,87 @@ static OCAML_HANDLER: AtomicUsize = AtomicUsize::new(0);
 /// Where a SIGINT that is not ours is reported; -1 before that.
 static SHUTDOWN_PIPE: AtomicI32 = AtomicI32::new(-1);
 
+/// Whether one has come; a second one ends the process at once.
+static FOREIGN_SEEN: AtomicBool = AtomicBool::new(false);
+
 /// Names the pipe that learns of a SIGINT from outside (a terminal, a supervisor).
 /// The descriptor must stay open for the life of the process.
 pub fn report_foreign_to(pipe: RawFd) {
     SHUTDOWN_PIPE.store(pipe, Ordering::Relaxed);
 }
 
-/// Puts our handler before the one that OCaml has just installed for SIGINT.
+/// The thread that evaluates, once OCaml has installed its handler; 0 before that.
+static EVAL_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs `boot`, in which OCaml installs the toplevel's handler for SIGINT, puts ours before
+/// it, and makes the calling thread the one that interrupts are for.
+pub fn adopt<T>(boot: impl FnOnce() -> T) -> T {
+    let result = boot();
+    // SAFETY: no preconditions; the action is zeroed, which is a valid value.
+    let theirs = unsafe {
+        EVAL_THREAD.store(libc::pthread_self() as usize, Ordering::Release);
+        let mut theirs: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGINT, std::ptr::null(), &mut theirs);
+        theirs
+    };
+    OCAML_HANDLER.store(theirs.sa_sigaction, Ordering::Relaxed);
+    install();
+    result
+}
+
+/// Puts our handler in place, in case C code has put another there.
 pub fn install() {
-    // SAFETY: the action is zeroed, which is a valid value, then filled in; the handler
-    // has the signature that SA_SIGINFO asks for. OCaml installed a plain handler
-    // (runtime/signals.c), so its address is that of a function of one int.
+    // SAFETY: the actions are zeroed, which is a valid value, then filled in; the handler
+    // has the signature that SA_SIGINFO asks for.
     unsafe {
         let mut ours: libc::sigaction = std::mem::zeroed();
         let mut theirs: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         libc::sigaction(libc::SIGINT, std::ptr::null(), &mut theirs);
-        if theirs.sa_sigaction == ours.sa_sigaction {
-            return;
+        if theirs.sa_sigaction != ours.sa_sigaction {
+            libc::sigaction(libc::SIGINT, &ours, std::ptr::null_mut());
         }
-        OCAML_HANDLER.store(theirs.sa_sigaction, Ordering::Relaxed);
-        libc::sigaction(libc::SIGINT, &ours, std::ptr::null_mut());
     }
+}
+
+unsafe extern "C" {
+    // The runtime's own primitive, renamed by build.rs.
+    fn topup_runtime_install_signal_handler(signal: Value, action: Value) -> Value;
+}
+
+/// SIGINT in OCaml's numbering (`Sys.sigint`) and in the system's, as OCaml values.
+const SIGINTS: [Value; 2] = [-6 << 1 | 1, (libc::SIGINT as Value) << 1 | 1];
+
+/// The primitive of `Sys.signal` and `Sys.catch_break`. Once the toplevel is up, SIGINT is
+/// its own: user code that asks for it is told that it had the default action, and changes
+/// nothing. Else one line of it could make evaluations that nothing stops, or end us.
+///
+/// # Safety
+///
+/// OCaml calls it with its lock held, a signal number and an action.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn caml_install_signal_handler(signal: Value, action: Value) -> Value {
+    if SIGINTS.contains(&signal) && EVAL_THREAD.load(Ordering::Acquire) != 0 {
+        return DEFAULT;
+    }
+    // SAFETY: the caller's promise is the one that the original asks for.
+    unsafe { topup_runtime_install_signal_handler(signal, action) }
+}
+
+/// `Sys.Signal_default`.
+const DEFAULT: Value = 1;
+
+/// The primitive `topup_on_eval_thread : unit -> bool`.
+///
+/// # Safety
+///
+/// None: it looks at no OCaml value.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn topup_on_eval_thread(_unit: Value) -> Value {
+    // SAFETY: no preconditions.
+    let this = unsafe { libc::pthread_self() } as usize;
+    Value::from(this == EVAL_THREAD.load(Ordering::Acquire)) << 1 | 1
 }
 
 extern "C" fn handler(
@@ -98,7 +156,7 @@ extern "C" fn handler(
     _context: *mut libc::c_void,
 ) {
     // SAFETY: the kernel passes a valid siginfo; errno is restored for the code that was
-    // interrupted; getpid, write and OCaml's handler are async-signal-safe.
+    // interrupted; getpid, write, _exit and OCaml's handler are async-signal-safe.
     unsafe {
         let errno = *libc::__errno_location();
         let ours = (*info).si_code == libc::SI_TKILL && (*info).si_pid() == libc::getpid();
@@ -109,6 +167,8 @@ extern "C" fn handler(
                 let ocaml: extern "C" fn(libc::c_int) = std::mem::transmute(address);
                 ocaml(signal);
             }
+        } else if FOREIGN_SEEN.swap(true, Ordering::Relaxed) {
+            libc::_exit(128 + signal);
         } else {
             libc::write(pipe, b"i".as_ptr().cast(), 1);
         }

@@ -28,8 +28,8 @@ impl Router {
         Err(Failure::new(Phase::Route, problem))
     }
 
-    /// Interrupts the local toplevel. False if nothing was running.
-    pub fn cancel_local(&self) -> bool {
-        self.local.cancel()
+    /// Interrupts what runs in the local toplevel, if anything does.
+    pub fn cancel_local(&self) {
+        self.local.cancel();
     }
 }

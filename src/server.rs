@@ -135,17 +135,16 @@ impl Server {
     }
 
     fn notification(&mut self, method: &str, params: &Map<String, Value>) {
-        let Notification::Cancelled { request, elsewhere } = mcp::notification(method, params)
-        else {
-            return;
-        };
-        match request.and_then(|id| self.pending.get_mut(&id)) {
-            Some(pending) if !elsewhere => {
-                pending.withdrawn = true;
-                pending.cancel.cancel();
-            }
-            _ if !elsewhere => drop(self.router.cancel_local()),
-            _ => {}
+        match mcp::notification(method, params) {
+            Notification::Withdraw(id) => match self.pending.get_mut(&id) {
+                Some(pending) => {
+                    pending.withdrawn = true;
+                    pending.cancel.cancel();
+                }
+                None => self.router.cancel_local(),
+            },
+            Notification::CancelLocal => self.router.cancel_local(),
+            Notification::Other => {}
         }
     }
 

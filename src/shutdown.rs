@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGPIPE, SIGTERM};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
@@ -18,13 +18,15 @@ use crate::interrupt;
 pub fn on_signal() -> io::Result<CancellationToken> {
     let (read, write) = StdStream::pair()?;
     let seen = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP, SIGINT] {
+    for signal in [SIGTERM, SIGHUP] {
         // The order matters: the first signal sets the flag that the second one finds.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&seen))?;
         signal_hook::flag::register(signal, Arc::clone(&seen))?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
-    // OCaml's handler for SIGINT comes in front of these; it passes foreign ones on.
+    // Rust ignores SIGPIPE, which user code's children would inherit; a handler they do not.
+    signal_hook::flag::register(SIGPIPE, Arc::default())?;
+    // SIGINT is the interrupt of the eval thread; those from outside are passed on.
     interrupt::report_foreign_to(write.as_raw_fd());
     let _ = write.into_raw_fd();
 

@@ -116,7 +116,9 @@ let run _ structure =
   match result with
   | Ok value ->
     commit checked;
-    Returned (printed checked value)
+    (* The phrase is done: an exception from elsewhere, a finaliser's say, must not undo
+       its types. It comes once. *)
+    Returned (try printed checked value with _ -> printed checked value)
   | Error (exn, backtrace) ->
     List.iter (fun (name, value) -> Toploop.setvalue name value) saved;
     forget ();

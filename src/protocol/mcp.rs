@@ -65,30 +65,26 @@ fn initialize(params: &Map<String, Value>) -> Value {
 /// What a notification asks for.
 #[derive(Debug, PartialEq)]
 pub enum Notification {
-    /// `notifications/cancelled`. With `elsewhere`, explicit `host` or `session` fields
-    /// name a target that is not the local toplevel.
-    Cancelled {
-        request: Option<Id>,
-        elsewhere: bool,
-    },
+    /// `notifications/cancelled` for a request of this connection.
+    Withdraw(Id),
+    /// `notifications/cancelled` for what runs in the local toplevel, named or implied.
+    CancelLocal,
     /// Nothing to do, known or not.
     Other,
 }
 
-/// Reads a notification.
+/// Reads a notification. Explicit `host` and `session` fields come before `requestId`.
 pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
     if method != "notifications/cancelled" {
         return Notification::Other;
     }
-    let named = |key| {
-        params
-            .get(key)
-            .and_then(Value::as_str)
-            .is_some_and(|name| name != "local")
-    };
-    Notification::Cancelled {
-        request: params.get("requestId").and_then(id_of),
-        elsewhere: named("host") || named("session"),
+    let mut targets = ["host", "session"]
+        .iter()
+        .filter_map(|key| params.get(*key)?.as_str());
+    match (targets.next(), params.get("requestId").and_then(id_of)) {
+        (Some("local"), _) | (None, None) => Notification::CancelLocal,
+        (Some(_), _) => Notification::Other,
+        (None, Some(request)) => Notification::Withdraw(request),
     }
 }
 

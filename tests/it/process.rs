@@ -357,3 +357,133 @@ fn help_and_version_are_as_people_expect() {
         assert_eq!(run("--nosuch").status.code(), Some(2));
     });
 }
+
+#[test]
+fn user_code_cannot_take_the_interrupt_away() {
+    each(|executable| {
+        for trick in [
+            "Sys.set_signal Sys.sigint Sys.Signal_default",
+            "Sys.set_signal Sys.sigint Sys.Signal_ignore",
+            "Sys.set_signal Sys.sigint (Sys.Signal_handle ignore)",
+            "Sys.catch_break true",
+            "Sys.catch_break false",
+            "ignore (Sys.signal 2 Sys.Signal_ignore)",
+        ] {
+            let mut client = Client::start(executable);
+            let reply = client.eval_within(&format!("{trick};; while true do () done"), 0.2);
+            let error = reply["error"].as_str().unwrap();
+            assert!(
+                error.starts_with("evaluation timed out"),
+                "{trick}: {reply}"
+            );
+            assert_eq!(reply["diagnostics"][0]["kind"], "timeout");
+        }
+        // Other signals are the user's.
+        let mut client = Client::start(executable);
+        client.eval("let got = ref false;; Sys.set_signal Sys.sigusr1 (Sys.Signal_handle (fun _ -> got := true))");
+        client.eval("Sys.command \"kill -USR1 $PPID\"");
+        assert_eq!(client.eval("!got")["value_repr"], "true");
+    });
+}
+
+#[test]
+fn an_interrupted_printer_is_a_timeout() {
+    each(|executable| {
+        let mut client = Client::start(executable);
+        client.eval("type t = T;; let pp _ T = while true do () done;; #install_printer pp");
+        let reply = client.eval_within("let v = T;; print_string \"after\"", 0.2);
+        assert!(
+            reply["error"]
+                .as_str()
+                .unwrap()
+                .starts_with("evaluation timed out"),
+            "{reply}"
+        );
+        assert_eq!(reply["stdout"], "");
+        let reply = client.eval("#remove_printer pp;; v");
+        assert_eq!(reply["value_repr"], "T", "the phrase itself was done");
+    });
+}
+
+#[test]
+fn an_interrupt_does_not_hurt_the_compiler() {
+    each(|executable| {
+        let rounds = if executable.variant == "native" {
+            20
+        } else {
+            60
+        };
+        let mut client = Client::start(executable);
+        let functions: String = (0..60)
+            .map(|n| format!("let f{n} x = List.map (fun y -> (x, y + {n})) [1; 2]\n"))
+            .collect();
+        let source = format!("module M = struct {functions} end;; let _ = 1 + true");
+        for round in 0..rounds {
+            let reply = client.eval_within(&source, 0.001 * f64::from(round % 12 + 1));
+            let error = reply["error"].as_str().unwrap();
+            let expected = error.starts_with("evaluation timed out") || error.contains("Error: ");
+            assert!(expected && !error.contains("raised"), "{reply}");
+            assert_eq!(client.eval("let z = 1")["type"], "int");
+        }
+    });
+}
+
+#[test]
+fn a_signal_leaves_no_command_behind() {
+    each(|executable| {
+        let directory = tempfile::tempdir().unwrap();
+        let pid_file = directory.path().join("pid");
+        let mut client = Client::start(executable);
+        let command = format!("echo $$ > {}; sleep 600", pid_file.display());
+        client.begin_call(
+            "eval",
+            json!({ "source": format!("Sys.command {command:?}") }),
+        );
+        let pid = loop {
+            match fs::read_to_string(&pid_file) {
+                Ok(text) if text.ends_with('\n') => break text.trim().to_string(),
+                _ => std::thread::yield_now(),
+            }
+        };
+        client.signal("TERM");
+        client.wait();
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    });
+}
+
+#[test]
+fn a_start_that_fails_says_why() {
+    each(|executable| {
+        let output = Command::new(executable.path)
+            .env("TMPDIR", "/nonexistent")
+            .env("HOME", "/proc")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.starts_with("topup: "), "{text:?}");
+    });
+}
+
+#[test]
+fn every_long_text_is_cut() {
+    each(|executable| {
+        let mut client = Client::start_with(executable, |command| {
+            command.env("TOPUP_INLINE_MAX", "200");
+        });
+        let wide = format!("(assert false : {})", vec!["int"; 300].join(" * "));
+        let reply = client.eval(&format!("let f () = {wide};; f () + 1"));
+        for text in [
+            &reply["error"],
+            &reply["earlier"][0],
+            &reply["diagnostics"][0]["message"],
+        ] {
+            let text = text.as_str().unwrap();
+            assert!(
+                text.contains("bytes; full at ") && text.len() < 400,
+                "{text}"
+            );
+        }
+    });
+}

@@ -186,6 +186,8 @@ fn ids_come_back_as_they_went() {
     with_client(|mut peer| async move {
         for id in [
             json!("a"),
+            serde_json::from_str("12345678901234567890123").unwrap(),
+            serde_json::from_str("1e2").unwrap(),
             json!(""),
             json!(-1),
             json!(1.5),
@@ -426,6 +428,7 @@ fn a_cancellation_without_a_request_interrupts_the_local_evaluation() {
             json!({}),
             json!({ "requestId": "no such" }),
             json!({ "session": "local" }),
+            json!({ "session": "local", "requestId": 1 }),
         ] {
             peer.send(&call(1, "eval", json!({ "source": FOREVER })).to_string())
                 .await;

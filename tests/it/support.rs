@@ -119,7 +119,8 @@ impl Client {
 
     /// The next message; panics if the server says nothing more.
     pub fn receive(&mut self) -> Value {
-        self.try_receive().expect("one more message")
+        self.try_receive()
+            .unwrap_or_else(|| panic!("the server ended: {}", self.wait()))
     }
 
     pub fn try_receive(&mut self) -> Option<Value> {
