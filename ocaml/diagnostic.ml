@@ -144,7 +144,11 @@ let of_report kind (report : Location.report) =
     | Report_alert _ -> Warning, Outcome.Lint, alert_code
     | Report_alert_as_error _ -> Error, Outcome.Lint, alert_code
   in
-  let whole = text Location.print_report report in
+  let whole =
+    (* It would begin with a file of the name _none_. *)
+    if report.main.loc = Location.none && report.kind = Report_error then "Error: " ^ message
+    else text Location.print_report report
+  in
   { text = whole
   ; diagnostic =
       { severity

@@ -21,9 +21,22 @@ let middle_end =
 
 exception Cannot_load of string
 
+(* "undefined symbol: camlUnix.getpid_12" is about the unit Unix. *)
+let hint reason =
+  match Scanf.sscanf reason "undefined symbol: %s" Fun.id with
+  | exception _ -> ""
+  | symbol ->
+    let defined_by =
+      match Scanf.sscanf symbol "caml%1[A-Z]%[A-Za-z0-9]" ( ^ ) with
+      | "" | (exception _) -> "A library that this phrase uses"
+      | unit_name -> "The implementation of " ^ unit_name
+    in
+    Printf.sprintf "\nHint: %s is not loaded; #load its .cmxs or .cmxa." defined_by
+
 let () =
   Location.register_error_of_exn (function
-    | Cannot_load reason -> Some (Location.errorf "Cannot load this phrase's code: %s" reason)
+    | Cannot_load reason ->
+      Some (Location.errorf "Cannot load this phrase's code: %s%s" reason (hint reason))
     | _ -> None)
 
 let lookup symbol = Dynlink.unsafe_get_global_value ~bytecode_or_asm_symbol:symbol
@@ -39,18 +52,24 @@ let backtrace () =
   let kept = kept_backtrace () in
   if Obj.is_int kept then "" else Printexc.raw_backtrace_to_string (Obj.obj kept)
 
+let call name argument =
+  let primitive = Primitive.simple ~name ~arity:1 ~alloc:true in
+  Lambda.Lprim (Pccall primitive, [ argument ], Loc_unknown)
+
 (* The phrase's code in a handler that keeps the backtrace; on the way out through the
    runtime it would be lost. *)
-let keeping_backtrace (program : Lambda.program) =
-  let exn = Ident.create_local "exn" in
-  let keep = Primitive.simple ~name:"topup_keep_backtrace" ~arity:1 ~alloc:true in
-  let handler =
-    Lambda.Lsequence
-      ( Lprim (Pccall keep, [ Lambda.lambda_unit ], Loc_unknown)
-      , Lprim (Praise Raise_reraise, [ Lvar exn ], Loc_unknown) )
-  in
-  if Config.flambda then program
-  else { program with code = Ltrywith (program.code, exn, handler) }
+let keeping_backtrace code =
+  if Config.flambda then code
+  else
+    let exn = Ident.create_local "exn" in
+    let raise_again = Lambda.Lprim (Praise Raise_reraise, [ Lvar exn ], Loc_unknown) in
+    Lambda.Ltrywith
+      (code, exn, Lsequence (call "topup_keep_backtrace" Lambda.lambda_unit, raise_again))
+
+(* Once the code runs its file is not needed: nothing is left behind, however it ends. *)
+let removing_first file code =
+  let name = Lambda.Lconst (Const_immstring file) in
+  Lambda.Lsequence (call "caml_sys_remove" name, code)
 
 let remove file = try Sys.remove file with Sys_error _ -> ()
 
@@ -97,8 +116,10 @@ let load ppf phrase_name program =
   Fun.protect
     ~finally:(fun () -> remove objfile; remove dll)
     (fun () ->
-      compile ppf (keeping_backtrace program) ~prefix;
+      let code = removing_first dll (keeping_backtrace program.Lambda.code) in
+      compile ppf { program with code } ~prefix;
       link objfile dll;
+      remove objfile;
       run dll phrase_name)
 
 let install () = Tophooks.register_loader ~lookup ~load

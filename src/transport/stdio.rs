@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, getppid};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
@@ -41,6 +42,7 @@ fn read_on(
     output: OwnedFd,
     gone: CancellationToken,
 ) -> io::Result<()> {
+    let parent = getppid();
     let input = File::from(input);
     let copy = input.try_clone()?;
     match ready::watch(input) {
@@ -49,7 +51,7 @@ fn read_on(
                 if let Err(error) = read_ready(input, messages).await {
                     log::info!("reading from the client: {error}");
                 }
-                let watch = move || watch_hangup(&output, &gone);
+                let watch = move || watch_hangup(&output, parent, &gone);
                 let _ = thread::Builder::new().name("hangup".into()).spawn(watch);
             });
         }
@@ -61,7 +63,7 @@ fn read_on(
                         log::info!("reading from the client: {error}");
                     }
                     drop(messages);
-                    watch_hangup(&output, &gone);
+                    watch_hangup(&output, parent, &gone);
                 })?;
         }
     }
@@ -155,14 +157,21 @@ fn write(direct: &Direct, mut lines: mpsc::UnboundedReceiver<Output>) -> io::Res
     Ok(())
 }
 
-/// After the client's last word: waits until it cannot hear ours either.
-fn watch_hangup(output: &impl AsFd, gone: &CancellationToken) {
+/// After the client's last word: waits until it cannot hear ours either, because it closed
+/// its end or because our parent has died and nobody is left who could want an answer.
+fn watch_hangup(output: &impl AsFd, parent: Option<Pid>, gone: &CancellationToken) {
     let mut descriptors = [PollFd::new(output, PollFlags::empty())];
     loop {
-        match poll(&mut descriptors, None) {
-            Err(rustix::io::Errno::INTR) => {}
+        match poll(&mut descriptors, Some(&LOOK_AT_PARENT)) {
+            Ok(0) if getppid() == parent => {}
             Ok(_) => return gone.cancel(),
+            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return log::warn!("watching the client: {error}"),
         }
     }
 }
+
+const LOOK_AT_PARENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};

@@ -1,6 +1,7 @@
 //! What only a real process can show: descriptors, signals, the end of things.
 
 use std::fs;
+use std::io::BufRead;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
@@ -484,6 +485,77 @@ fn every_long_text_is_cut() {
                 text.contains("bytes; full at ") && text.len() < 400,
                 "{text}"
             );
+        }
+    });
+}
+
+#[test]
+fn native_phrases_leave_no_files() {
+    for executable in executables().into_iter().filter(|e| e.variant == "native") {
+        let directory = tempfile::tempdir().unwrap();
+        let mut client = Client::start_with(executable, |command| {
+            command.env("TMPDIR", directory.path());
+        });
+        client.eval("let x = 1;; failwith \"no\"");
+        client.eval("x + true");
+        let missing = client.eval("external gone : unit -> unit = \"no_such_symbol\";; gone ()");
+        assert!(
+            missing["error"]
+                .as_str()
+                .unwrap()
+                .contains("Hint: A library"),
+            "{missing}"
+        );
+        client.begin_call(
+            "eval",
+            json!({ "source": "print_string \"in\"; while true do () done" }),
+        );
+        let listed = |directory: &std::path::Path| fs::read_dir(directory).unwrap().count();
+        // The file is there until the code runs; then it never comes back.
+        while listed(directory.path()) > 0 {
+            std::thread::yield_now();
+        }
+        client.signal("KILL");
+        client.wait();
+        assert_eq!(listed(directory.path()), 0);
+    }
+}
+
+#[test]
+fn an_orphan_ends_though_somebody_could_still_listen() {
+    each(|executable| {
+        let directory = tempfile::tempdir().unwrap();
+        let started = directory.path().join("started");
+        let source = format!("close_out (open_out {:?});; while true do () done", started);
+        let call = json!({ "name": "eval", "arguments": { "source": source } });
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call });
+        let requests = directory.path().join("requests");
+        fs::write(&requests, request.to_string()).unwrap();
+        // Its output is a file, which never hangs up. The shell that started it ends when
+        // we close its input.
+        let script = format!(
+            "{} < {} > /dev/null & echo $!; read line",
+            executable.path,
+            requests.display()
+        );
+        let mut shell = Command::new("sh")
+            .args(["-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut pid = String::new();
+        std::io::BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut pid)
+            .unwrap();
+        while !started.exists() {
+            std::thread::yield_now();
+        }
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+        let stat = format!("/proc/{}/stat", pid.trim());
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::yield_now();
         }
     });
 }
