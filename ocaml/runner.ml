@@ -11,8 +11,20 @@ let show = function
   | Text text -> text
   | Outcome phrase -> Diagnostic.text print_out_phrase phrase
 
-let value outval = Diagnostic.text !Toploop.print_out_value outval
-let typ outtype = Diagnostic.text Compat.out_type outtype
+let standard_value = !Toploop.print_out_value
+let standard_type = !Toploop.print_out_type
+
+(* The commonest values and types are printed without a formatter, which takes as long as
+   all the rest of a short phrase's printing. *)
+let value : Outcometree.out_value -> string = function
+  | Oval_int n when !Toploop.print_out_value == standard_value -> string_of_int n
+  | Oval_stuff text when !Toploop.print_out_value == standard_value -> text
+  | outval -> Diagnostic.text !Toploop.print_out_value outval
+
+let typ : Outcometree.out_type -> string = function
+  | Otyp_constr (Oide_ident { printed_name }, [])
+    when !Toploop.print_out_type == standard_type -> printed_name
+  | outtype -> Diagnostic.text Compat.out_type outtype
 
 let parts = function
   | Nothing | Text "" -> None, None, None
