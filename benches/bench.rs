@@ -325,7 +325,8 @@ impl Table {
         let Some(target) = target else {
             return "".into();
         };
-        let met = value <= target;
+        // As precise as it is printed.
+        let met = (value * 100.0).round() <= target * 100.0;
         self.missed |= !met;
         format!("≤ {target}{}", if met { "" } else { " MISSED" })
     }
