@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Client, Executable, executables, payload, resident};
+use support::{Client, Executable, executables, payload, resident, toolchain};
 
 const PHRASES: usize = 2_000;
 const STRETCH: usize = 50;
@@ -23,7 +23,7 @@ const STARTS: usize = 30;
 const GROWTH_PHRASES: usize = 10_000;
 
 fn main() {
-    let toolchain = toolchain_bin();
+    let toolchain = PathBuf::from(toolchain("bin"));
     let mut table = Table::default();
     for executable in executables() {
         let peer = toolchain.join(match executable.variant {
@@ -270,20 +270,6 @@ impl Drop for Plain {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn toolchain_bin() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/toolchain");
-    let output = Command::new(script)
-        .arg("find")
-        .output()
-        .expect("the script runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let bin = text
-        .lines()
-        .find_map(|line| line.strip_prefix("bin="))
-        .expect("a toolchain");
-    PathBuf::from(bin)
 }
 
 /// Milliseconds.

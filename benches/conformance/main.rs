@@ -15,10 +15,10 @@ mod compare;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, exit};
+use std::process::exit;
 
 use serde_json::json;
-use support::{Client, Executable, executables};
+use support::{Client, Executable, executables, toolchain};
 
 const FOLDERS: [&str; 6] = [
     "basic",
@@ -79,11 +79,8 @@ fn main() {
 }
 
 fn suite() -> Option<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/toolchain");
-    let output = Command::new(script).arg("find").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let source = text.lines().find_map(|line| line.strip_prefix("source="))?;
-    Some(Path::new(source).join("testsuite/tests")).filter(|path| path.is_dir())
+    let tests = Path::new(&toolchain("source")).join("testsuite/tests");
+    tests.is_dir().then_some(tests)
 }
 
 fn run_folder(executable: Executable, folder: &Path, verbose: bool) -> Score {

@@ -5,6 +5,8 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
+mod interrupt;
+mod output;
 mod process;
 mod protocol;
 mod soundness;

@@ -2,10 +2,10 @@
 //! those of the executable.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use crate::support::{Client, executables};
+use crate::support::{Client, executables, toolchain};
 
 const C: &str = r#"
 #include <stdio.h>
@@ -30,23 +30,10 @@ value stubs_twice(value f, value text) {
 const ML: &str =
     "external twice : (string -> string) -> string -> string * string = \"stubs_twice\"\n";
 
-fn toolchain_bin() -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join(".ci/toolchain");
-    let output = Command::new(script)
-        .arg("find")
-        .output()
-        .expect("the script runs");
-    let text = String::from_utf8(output.stdout).expect("text");
-    text.lines()
-        .find_map(|line| line.strip_prefix("bin="))
-        .expect("a toolchain")
-        .into()
-}
-
 fn build(directory: &Path) {
     fs::write(directory.join("stubs_c.c"), C).expect("written");
     fs::write(directory.join("stubs.ml"), ML).expect("written");
-    let bin = toolchain_bin();
+    let bin = Path::new(&toolchain("bin")).to_path_buf();
     let run = |program: &str, arguments: &[&str]| {
         let status = Command::new(bin.join(program))
             .args(arguments)

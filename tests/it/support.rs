@@ -34,6 +34,32 @@ pub fn executables() -> Vec<Executable> {
     }
 }
 
+/// Runs a test for each of them.
+pub fn each(test: impl Fn(Executable)) {
+    executables().into_iter().for_each(test);
+}
+
+/// The evaluation was stopped by its timeout or by a cancellation.
+pub fn assert_timed_out(reply: &Value) {
+    let error = reply["error"].as_str().unwrap_or_default();
+    assert!(error.starts_with("evaluation timed out"), "{reply}");
+}
+
+/// What `.ci/toolchain find` answers for `key`.
+pub fn toolchain(key: &str) -> String {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/toolchain");
+    let output = Command::new(script)
+        .arg("find")
+        .output()
+        .expect("the script runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    let mut answers = text.lines().filter_map(|line| line.split_once('='));
+    answers
+        .find(|(name, _)| *name == key)
+        .map(|(_, value)| value.to_string())
+        .expect("an answer")
+}
+
 /// A hang is a failure: no process lives longer than this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
