@@ -14,6 +14,8 @@ test: toolchain lint
 	@.ci/dune-test
 	@echo "test: the Rust half and both executables"
 	@$(CARGO) test --release
+	@echo "test: a debug build, as cargo and an IDE make it"
+	@$(CARGO) build
 	@echo "test: a sample of the compiler's own expectations"
 	@$(CARGO) bench --bench conformance
 
