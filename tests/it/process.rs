@@ -253,3 +253,36 @@ fn an_orphan_ends_though_somebody_could_still_listen() {
         }
     });
 }
+
+#[test]
+fn children_do_not_inherit_an_ignored_sigpipe() {
+    each(|executable| {
+        let archive = match executable.variant {
+            "native" => "unix.cmxs",
+            _ => "unix.cma",
+        };
+        let mut client = Client::start(executable);
+        client.eval(&format!("#directory \"+unix\";; #load \"{archive}\""));
+        let reply = client.eval(
+            "let ic = Unix.open_process_in \"yes | head -1\" in \
+             let line = input_line ic in ignore (Unix.close_process_in ic); line",
+        );
+        assert_eq!(reply["value_repr"], "\"y\"", "{reply}");
+        assert_eq!(reply["stderr"], "");
+    });
+}
+
+#[test]
+fn a_toolchain_that_is_not_there_is_said_to_be() {
+    for verb in ["find", "get"] {
+        let output = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/toolchain"))
+            .arg(verb)
+            .env("TOPUP_OCAML", "/nonexistent")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.contains("TOPUP_OCAML=/nonexistent"), "{text}");
+    }
+}
