@@ -113,7 +113,7 @@ let hints text =
          let line = String.trim line in
          let prefix = "Hint: " in
          let n = String.length prefix in
-         if String.length line > n && String.sub line 0 n = prefix then
+         if String.starts_with ~prefix line then
            Some (String.trim (String.sub line n (String.length line - n)))
          else None)
 

@@ -40,11 +40,10 @@ let parts = function
 (* The toplevel's own frames are not news; those of the compiler's bytecode, and of what
    the user loads without -g, have no place. *)
 let is_own_frame line =
-  let n = String.length line in
   let mentions part =
-    let m = String.length part in
-    let rec at i = i + m <= n && (String.sub line i m = part || at (i + 1)) in
-    at 0
+    match Misc.search_substring part line 0 with
+    | _ -> true
+    | exception Not_found -> false
   in
   List.exists mentions [ " at unknown location"; " from unknown location"; " Topeval."; " Topup_" ]
 

@@ -1,5 +1,3 @@
-let version = Sys.ocaml_version
-
 let flush_quietly flush channel = try flush channel with _ -> ()
 
 let flush () =

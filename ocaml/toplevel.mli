@@ -15,6 +15,3 @@ val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
 
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit
-
-(** OCaml's version, as in [Sys.ocaml_version]. *)
-val version : string

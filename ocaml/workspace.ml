@@ -1,3 +1,5 @@
+module Names = Set.Make (String)
+
 type binding =
   { name : string
   ; typ : string
@@ -41,17 +43,17 @@ let own_values () =
   back (Env.summary !Toploop.toplevel_env) []
 
 let library_values own =
-  let is_own name = List.mem_assoc name own in
+  let own = List.fold_left (fun names (name, _) -> Names.add name names) Names.empty own in
   Env.fold_values
     (fun name _ description found ->
-      if is_own name then found else (name, description) :: found)
+      if Names.mem name own then found else (name, description) :: found)
     None !Toploop.toplevel_env []
   |> List.sort (fun (a, _) (b, _) -> String.compare a b)
 
 let contains part text =
-  let n = String.length part and m = String.length text in
-  let rec at i = i + n <= m && (String.sub text i n = part || at (i + 1)) in
-  at 0
+  match Misc.search_substring part text 0 with
+  | _ -> true
+  | exception Not_found -> false
 
 let binding (name, (description : Types.value_description)) =
   let print ppf () =

@@ -94,9 +94,7 @@ impl EvalThread {
             elapsed,
         })
     }
-}
 
-impl EvalThread {
     /// Cuts the texts that have no overflow field of their own; the marker names the file.
     fn cut_the_rest(&self, outcome: &mut Outcome) {
         let cut = |name, text: &mut String| {

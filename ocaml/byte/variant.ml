@@ -4,10 +4,7 @@ let backtrace printed = printed
    those that the toplevel's own code refers to are hidden, as in [ocaml] itself. A user's
    module [Types] must not meet the compiler's. *)
 let is_visible unit_name =
-  let begins prefix =
-    let n = String.length prefix in
-    String.length unit_name >= n && String.sub unit_name 0 n = prefix
-  in
+  let begins prefix = String.starts_with ~prefix unit_name in
   begins "Stdlib" || begins "Camlinternal"
   || List.mem unit_name [ "Std_exit"; "Outcometree"; "Topprinters"; "Topdirs"; "Toploop" ]
 

@@ -91,7 +91,7 @@ let compile ppf program ~prefix =
 let without_file dll reason =
   let prefix = dll ^ ": " in
   let n = String.length prefix in
-  if String.length reason > n && String.sub reason 0 n = prefix then
+  if String.starts_with ~prefix reason then
     String.sub reason n (String.length reason - n)
   else reason
 

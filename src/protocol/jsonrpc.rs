@@ -33,8 +33,6 @@ pub enum Incoming {
 pub struct Fault {
     pub code: i32,
     pub message: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub data: Option<Value>,
 }
 
 impl Fault {
@@ -54,15 +52,10 @@ impl Fault {
         Fault::new(-32602, reason)
     }
 
-    pub fn internal(reason: impl Into<String>) -> Fault {
-        Fault::new(-32603, reason)
-    }
-
     fn new(code: i32, message: impl Into<String>) -> Fault {
         Fault {
             code,
             message: message.into(),
-            data: None,
         }
     }
 }
