@@ -1,11 +1,16 @@
-(* The OCaml end of src/bridge.rs: each function is registered under the name by
+(* The OCaml end of src/bridge/mod.rs: each function is registered under the name by
    which Rust calls it. *)
 
 external on_eval_thread : unit -> bool = "topup_on_eval_thread"
 
+external phrase_succeeded : string -> unit = "topup_phrase_succeeded"
+
 let () =
   Interrupt.on_eval_thread := on_eval_thread;
+  Evaluation.succeeded := phrase_succeeded;
   Callback.register "topup_boot" Toplevel.boot;
   Callback.register "topup_eval" Toplevel.eval;
+  Callback.register "topup_replay" Toplevel.replay;
+  Callback.register "topup_reset" Toplevel.reset;
   Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
   Callback.register "topup_flush" Toplevel.flush

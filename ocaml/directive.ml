@@ -1,3 +1,14 @@
+(* These read phrases, which are kept themselves, or only show something. Archives are the
+   machine's, not the source's: they are loaded again by hand. *)
+let is_passing = function
+  | "load" | "load_rec" | "use" | "mod_use" | "use_output" | "help" | "quit" | "list" | "trace"
+  | "untrace" | "untrace_all" -> true
+  | name -> String.starts_with ~prefix:"show" name
+
+let is_kept : Parsetree.toplevel_phrase -> bool = function
+  | Ptop_def _ -> true
+  | Ptop_dir { pdir_name; _ } -> not (is_passing pdir_name.txt)
+
 let read path =
   let ic = open_in_bin path in
   Fun.protect

@@ -1,6 +1,6 @@
 (** What one evaluation came to: plain data, handed to Rust field by field.
 
-    [src/bridge.rs] reads these types by position; [src/outcome.rs] is their
+    [src/bridge/values.rs] reads these types by position; [src/outcome.rs] is their
     twin. Change the three together. *)
 
 type severity =
@@ -40,6 +40,4 @@ type t =
   ; warnings : string list  (** each as the compiler prints it *)
   ; error : string option  (** as the compiler prints it *)
   ; diagnostics : diagnostic list
-  ; succeeded : string list
-        (** the phrases that ran to their end, as written, in order *)
   }

@@ -16,6 +16,17 @@ let slice source first last =
   let last = min last (String.length source) in
   String.trim (String.sub source first (max 0 (last - first)))
 
+(* A line directive would swallow what stands behind it on its line. *)
+let record { text; _ } =
+  let last_line =
+    match String.rindex_opt text '\n' with
+    | Some i -> String.trim (String.sub text i (String.length text - i))
+    | None -> ""
+  in
+  if String.starts_with ~prefix:"#" last_line then text ^ "\n;;"
+  else if String.ends_with ~suffix:";;" text then text
+  else text ^ ";;"
+
 let is_space c = c = ' ' || c = '\n' || c = '\t' || c = '\r'
 
 let lexbuf ~name text =
@@ -78,32 +89,33 @@ let of_source source =
   let name = Diagnostic.input_name in
   { name; source; lexbuf = lexbuf ~name (source ^ "\n;;"); read = next_of_source }
 
-let bounds : Parsetree.toplevel_phrase -> (int * int) option = function
-  | Ptop_def [] -> None
-  | Ptop_def (first :: _ as items) ->
-    let last = List.nth items (List.length items - 1) in
-    Some (first.pstr_loc.loc_start.pos_cnum, last.pstr_loc.loc_end.pos_cnum)
-  | Ptop_dir { pdir_loc; _ } ->
-    Some (pdir_loc.loc_start.pos_cnum, pdir_loc.loc_end.pos_cnum)
+let stop : Parsetree.toplevel_phrase -> int = function
+  | Ptop_def items ->
+    List.fold_left (fun _ (item : Parsetree.structure_item) -> item.pstr_loc.loc_end.pos_cnum) 0 items
+  | Ptop_dir { pdir_loc; _ } -> pdir_loc.loc_end.pos_cnum
+
+(* From the end of the phrase before, so that comments stay with what follows them. *)
+let slice_of_file source first last =
+  let text = slice source first last in
+  if String.starts_with ~prefix:";;" text then slice text 2 (String.length text) else text
 
 let of_file ~name source =
   let rest = ref None in
-  let rec pop t = function
-    | [] -> rest := Some []; None
-    | ast :: others -> begin
-      match bounds ast with
-      | None -> pop t others
-      | Some (first, last) ->
-        rest := Some others;
-        Some { ast; text = slice t.source first last }
-    end
+  let rec pop t first = function
+    | [] -> rest := Some (first, []); None
+    | Parsetree.Ptop_def [] :: others -> pop t first others
+    | ast :: others ->
+      let last = stop ast in
+      rest := Some (last, others);
+      Some { ast; text = slice_of_file t.source first last }
   in
   let read t =
     match !rest with
-    | Some phrases -> pop t phrases
+    | Some (first, phrases) -> pop t first phrases
     | None ->
       Lexer.skip_hash_bang t.lexbuf;
-      pop t (!Toploop.parse_use_file t.lexbuf)
+      let first = t.lexbuf.lex_curr_pos in
+      pop t first (!Toploop.parse_use_file t.lexbuf)
   in
   { name; source; lexbuf = lexbuf ~name source; read }
 

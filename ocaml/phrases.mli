@@ -16,6 +16,9 @@ val of_source : string -> t
     it does not parse. *)
 val of_file : name:string -> string -> t
 
+(** [record phrase] is its text as the phrase log holds it: it ends in [;;]. *)
+val record : phrase -> string
+
 (** [within t f] is [f ()] with [t] as the compiler's current input. *)
 val within : t -> (unit -> 'a) -> 'a
 

@@ -10,6 +10,13 @@ val boot : unit -> unit
     fails. It raises nothing that user code or the compiler raised. *)
 val eval : string -> Outcome.t
 
+(** [replay source] is [eval source] for a checkpoint: what the phrases before the last
+    print is left out. *)
+val replay : string -> Outcome.t
+
+(** A fresh toplevel (see {!Fresh.restore}). *)
+val reset : unit -> unit
+
 (** The session's value bindings (see {!Workspace.bindings}). *)
 val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
 

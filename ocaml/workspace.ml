@@ -6,7 +6,15 @@ type binding =
   }
 
 let start = ref Env.Env_empty
-let remember_start () = start := Env.summary !Toploop.toplevel_env
+
+(* The environment behind each phrase of the log, the newest first. *)
+let marks = ref []
+
+let remember_start () =
+  start := Env.summary !Toploop.toplevel_env;
+  marks := []
+
+let mark () = marks := Env.summary !Toploop.toplevel_env :: !marks
 
 (* One step back in the history of an environment, and the value that it defined. *)
 let step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
@@ -26,6 +34,19 @@ let step : Env.summary -> Env.summary option * (Ident.t * Types.value_descriptio
   | Env_persistent (rest, _)
   | Env_value_unbound (rest, _, _)
   | Env_module_unbound (rest, _, _) -> Some rest, None
+
+(* Names under which the session's phrases have values, those that were shadowed, too. *)
+let forget_values () =
+  let rec back (summary : Env.summary) =
+    (match summary with
+    | Env_value (_, id, { val_kind = Val_reg; _ })
+    | Env_extension (_, id, _)
+    | Env_module (_, id, _, _)
+    | Env_class (_, id, _) -> Variant.forget_value id
+    | _ -> ());
+    if summary != !start then Option.iter back (fst (step summary))
+  in
+  back (Env.summary !Toploop.toplevel_env)
 
 (* The session's own values, the oldest first. *)
 let own_values () =

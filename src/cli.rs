@@ -11,7 +11,7 @@ use crate::evaluator::Evaluator;
 use crate::router::Router;
 use crate::session::Local;
 use crate::settings::Settings;
-use crate::{Variant, command, logging, server, shutdown, stdio, transport};
+use crate::{Variant, command, home, logging, server, shutdown, stdio, transport};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -25,6 +25,9 @@ Environment:
   TOPUP_TIMEOUT     seconds that an evaluation may take if its call names no timeout
   TOPUP_INLINE_MAX  bytes of a field that a reply shows [default: 10000]
   TOPUP_OUTPUT_MAX  bytes that one evaluation may print [default: 1073741824]
+  TOPUP_LOG         file of the phrase log; off: none [default: a new one in ~/.topup/logs]
+  TOPUP_CHECKPOINT_DIR
+                    folder of checkpoints [default: ~/.topup/checkpoints]
   TOPUP_LOG_LEVEL   off, error, warn, info, debug or trace [default: off]";
 
 /// Runs the program and ends the process with its status.
@@ -53,6 +56,7 @@ pub fn main(variant: Variant) -> ExitCode {
 
 /// What is done while there is one thread.
 fn prepare(variant: Variant) -> Result<Prepared, String> {
+    home::remember();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         eprintln!("topup: {problem}");
         std::process::exit(2)

@@ -21,12 +21,15 @@ pub enum EvaluatorError {
     Boot(BootError),
     /// OCaml raised where it must not, or the thread ended.
     Fault(String),
+    /// There is no phrase log, or it cannot be written.
+    Log(String),
 }
 
 impl fmt::Display for EvaluatorError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EvaluatorError::Boot(error) => error.fmt(f),
+            EvaluatorError::Log(reason) => f.write_str(reason),
             EvaluatorError::Fault(reason) => write!(f, "the eval thread failed: {reason}"),
         }
     }

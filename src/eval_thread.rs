@@ -1,6 +1,6 @@
 //! The thread that owns the OCaml runtime and does one job after the other.
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,45 @@ use tokio::sync::watch;
 use crate::Variant;
 use crate::bridge::Runtime;
 use crate::capture::Capture;
-use crate::error::BootError;
+use crate::error::{BootError, EvaluatorError};
+use crate::evaluator::Stop;
 use crate::interrupt::{self, Interrupt};
 use crate::outcome::Outcome;
 use crate::overflow::Cut;
+use crate::phrase_log::PhraseLog;
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
 pub type Job = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
 
-/// One source that has run.
-pub struct Finished {
-    pub outcome: Outcome,
-    pub value_repr: Option<Cut>,
+/// What ran in the toplevel, and what it printed meanwhile.
+#[derive(Debug)]
+pub struct Run<T> {
+    pub result: T,
     pub stdout: Cut,
     pub stderr: Cut,
     pub elapsed: Duration,
+    /// Why topup asked it to stop, if it did; the evaluator knows.
+    pub stop: Option<Stop>,
+}
+
+impl<T> Run<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Run<U> {
+        Run {
+            result: change(self.result),
+            stdout: self.stdout,
+            stderr: self.stderr,
+            elapsed: self.elapsed,
+            stop: self.stop,
+        }
+    }
+}
+
+/// What a source came to.
+#[derive(Debug)]
+pub struct Evaluated {
+    /// Without `value_repr`, which is below.
+    pub outcome: Outcome,
+    pub value_repr: Option<Cut>,
 }
 
 /// The state of the thread.
@@ -31,6 +55,8 @@ pub struct EvalThread {
     pub capture: Option<Capture>,
     pub interrupt: Arc<Interrupt>,
     pub inline_max: usize,
+    /// Written to by the runtime's recorder, too.
+    pub log: Arc<Mutex<PhraseLog>>,
 }
 
 /// How the boot of the runtime went, once it is over.
@@ -49,12 +75,14 @@ impl EvalThread {
         queue: mpsc::Receiver<Job>,
     ) -> std::io::Result<()> {
         let thread = thread::Builder::new().name("eval".into()).stack_size(STACK);
-        thread.spawn(move || self.run(variant, boot, queue))?;
+        thread.spawn(move || self.work(variant, boot, queue))?;
         Ok(())
     }
 
-    fn run(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Job>) {
-        let runtime = match Runtime::boot(variant) {
+    fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Job>) {
+        let log = Arc::clone(&self.log);
+        let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
+        let runtime = match Runtime::boot(variant, record) {
             Ok(runtime) => runtime,
             Err(error) => return drop(boot.send(Some(Err(error)))),
         };
@@ -64,15 +92,19 @@ impl EvalThread {
         }
     }
 
-    /// Runs one source and cuts its output.
-    pub fn eval(&mut self, runtime: &Runtime, source: &str) -> Result<Finished, String> {
+    /// Runs `work`, which may run user code: it can be interrupted, and its output is cut.
+    pub fn run<T>(
+        &mut self,
+        runtime: &Runtime,
+        work: impl FnOnce(&Runtime) -> Result<T, String>,
+    ) -> Result<Run<T>, EvaluatorError> {
         if let Some(Err(error)) = self.capture.as_ref().map(Capture::attach) {
             log::error!("redirecting stdout and stderr: {error}");
         }
         interrupt::install();
         let begun = Instant::now();
         self.interrupt.begin();
-        let outcome = runtime.eval(source);
+        let result = work(runtime);
         self.interrupt.end();
         // This also takes the signals that came too late, while they can do no harm.
         runtime.flush();
@@ -82,17 +114,59 @@ impl EvalThread {
             .as_mut()
             .map(|capture| capture.take(self.inline_max));
         let (stdout, stderr) = taken.unwrap_or_default();
-        let mut outcome = outcome?;
-        let value_repr = outcome.value_repr.take();
-        let value_repr = value_repr.map(|text| Cut::text("value", text, self.inline_max));
-        self.cut_the_rest(&mut outcome);
-        Ok(Finished {
-            outcome,
-            value_repr,
+        Ok(Run {
+            result: result.map_err(EvaluatorError::Fault)?,
             stdout,
             stderr,
             elapsed,
+            stop: None,
         })
+    }
+
+    /// Runs a source; what it comes to is cut as a reply shows it.
+    pub fn eval(
+        &mut self,
+        runtime: &Runtime,
+        source: &[u8],
+    ) -> Result<Run<Evaluated>, EvaluatorError> {
+        let run = self.run(runtime, |runtime| runtime.eval(source))?;
+        Ok(run.map(|outcome| self.cut(outcome)))
+    }
+
+    /// Runs a checkpoint's source in a fresh toplevel, with a log of its own; also returns
+    /// how many of its phrases succeeded.
+    pub fn restore(
+        &mut self,
+        runtime: &Runtime,
+        source: &[u8],
+    ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
+        let log = Arc::clone(&self.log);
+        lock(&log)
+            .begin_replay(source)
+            .map_err(EvaluatorError::Log)?;
+        let run = self.run(runtime, |runtime| {
+            runtime.reset().and_then(|()| runtime.replay(source))
+        });
+        let complete = run.as_ref().is_ok_and(|run| run.result.error.is_none());
+        let phrases = lock(&log)
+            .end_replay(complete)
+            .map_err(EvaluatorError::Log)?;
+        Ok(run?.map(|outcome| (self.cut(outcome), phrases)))
+    }
+
+    /// A fresh toplevel and a new log.
+    pub fn reset(&mut self, runtime: &Runtime) -> Result<Run<()>, EvaluatorError> {
+        lock(&self.log).restart().map_err(EvaluatorError::Log)?;
+        self.run(runtime, Runtime::reset)
+    }
+
+    fn cut(&self, mut outcome: Outcome) -> Evaluated {
+        let value_repr = outcome.value_repr.take();
+        self.cut_the_rest(&mut outcome);
+        Evaluated {
+            outcome,
+            value_repr: value_repr.map(|text| Cut::text("value", text, self.inline_max)),
+        }
     }
 
     /// Cuts the texts that have no overflow field of their own; the marker names the file.
@@ -117,6 +191,10 @@ impl EvalThread {
             .iter_mut()
             .for_each(|d| cut("message", &mut d.message));
     }
+}
+
+fn lock(log: &Mutex<PhraseLog>) -> MutexGuard<'_, PhraseLog> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How long the thread looks for its next job before it sleeps: to be woken costs more than

@@ -1,7 +1,6 @@
 //! The handle on the eval thread: queue, deadline, interrupts.
 
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
@@ -10,11 +9,12 @@ use tokio::time::{self, MissedTickBehavior};
 use crate::Variant;
 pub use crate::bridge::Runtime;
 use crate::capture::{Capture, Meter};
+use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
-use crate::eval_thread::{Boot, EvalThread, Finished, Job};
+use crate::eval_thread::{Boot, EvalThread, Job};
+pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
-use crate::outcome::Outcome;
-use crate::overflow::Cut;
+use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
 
 /// A handle on the eval thread. The thread ends when the handle is dropped and the
@@ -24,21 +24,12 @@ pub struct Evaluator {
     booted: watch::Receiver<Boot>,
     interrupt: Arc<Interrupt>,
     meter: Option<Meter>,
+    log: Arc<Mutex<PhraseLog>>,
     settings: Settings,
 }
 
 /// The result of one evaluation.
-#[derive(Debug)]
-pub struct Evaluation {
-    /// Without `value_repr`, which is below.
-    pub outcome: Outcome,
-    pub value_repr: Option<Cut>,
-    pub stdout: Cut,
-    pub stderr: Cut,
-    pub elapsed: Duration,
-    /// Why topup asked the evaluation to stop, if it did.
-    pub stop: Option<Stop>,
-}
+pub type Evaluation = Run<Evaluated>;
 
 /// Why an evaluation is asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -68,10 +59,12 @@ impl Evaluator {
         let (boot, booted) = watch::channel(None);
         let interrupt = Arc::new(Interrupt::default());
         let meter = capture.as_ref().map(Capture::meter);
+        let log = Arc::new(Mutex::new(PhraseLog::open(settings.phrase_log.clone())));
         let thread = EvalThread {
             capture,
             interrupt: Arc::clone(&interrupt),
             inline_max: settings.inline_max,
+            log: Arc::clone(&log),
         };
         thread.spawn(variant, boot, queue)?;
         Ok(Evaluator {
@@ -79,43 +72,71 @@ impl Evaluator {
             booted,
             interrupt,
             meter,
+            log,
             settings,
         })
     }
 
     /// Runs `source` for at most `timeout` (`None`: the default limit). When `cancel`
-    /// completes, the evaluation is interrupted. One call at a time.
+    /// completes, the evaluation is interrupted. One call at a time, here and below.
     pub async fn eval(
         &self,
         source: String,
         timeout: Option<Duration>,
         cancel: impl Future<Output = ()>,
     ) -> Result<Evaluation, EvaluatorError> {
-        self.booted().await?;
         let limit = timeout.or(self.settings.timeout);
-        let written = self.written();
-        let mut finished = self.send(move |thread, runtime| thread.eval(runtime, &source))?;
+        self.run(limit, cancel, move |thread, runtime| {
+            thread.eval(runtime, source.as_bytes())
+        })
+        .await
+    }
 
+    /// Runs the source of a checkpoint in a fresh toplevel; also returns how many of its
+    /// phrases succeeded. The phrase log then holds those.
+    pub async fn restore(
+        &self,
+        source: Vec<u8>,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
+        self.run(None, cancel, move |thread, runtime| {
+            thread.restore(runtime, &source)
+        })
+        .await
+    }
+
+    /// Makes it a toplevel in which nothing has happened, with a new phrase log.
+    pub async fn reset(&self, cancel: impl Future<Output = ()>) -> Result<Run<()>, EvaluatorError> {
+        self.run(None, cancel, EvalThread::reset).await
+    }
+
+    /// The text of the phrase log and its number of phrases.
+    pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.contents().map_err(EvaluatorError::Log)
+    }
+
+    /// Where this session's checkpoints are.
+    pub fn checkpoints(&self) -> Checkpoints {
+        Checkpoints::at(self.settings.checkpoint_dir.clone())
+    }
+
+    /// Runs what may run user code.
+    async fn run<T: Send + 'static>(
+        &self,
+        limit: Option<Duration>,
+        cancel: impl Future<Output = ()>,
+        work: impl FnOnce(&mut EvalThread, &Runtime) -> Result<Run<T>, EvaluatorError> + Send + 'static,
+    ) -> Result<Run<T>, EvaluatorError> {
+        self.booted().await?;
+        let written = self.written();
+        let mut finished = self.send(work)?;
         let (finished, stop) = match soon(&mut finished).await {
             Some(result) => (result, None),
             None => self.supervise(finished, limit, written, cancel).await,
         };
-        let finished = finished.map_err(|_| ended())?;
-        let Finished {
-            outcome,
-            value_repr,
-            stdout,
-            stderr,
-            elapsed,
-        } = finished.map_err(EvaluatorError::Fault)?;
-        Ok(Evaluation {
-            outcome,
-            value_repr,
-            stdout,
-            stderr,
-            elapsed,
-            stop,
-        })
+        let run = finished.map_err(|_| ended())??;
+        Ok(Run { stop, ..run })
     }
 
     /// Asks the toplevel something that runs no user code.
@@ -147,13 +168,13 @@ impl Evaluator {
     }
 
     /// Waits for the evaluation to end, and asks it to stop when there is a reason.
-    async fn supervise(
+    async fn supervise<T>(
         &self,
-        mut finished: oneshot::Receiver<Result<Finished, String>>,
+        mut finished: oneshot::Receiver<T>,
         limit: Option<Duration>,
         written: u64,
         cancel: impl Future<Output = ()>,
-    ) -> (Reply, Option<Stop>) {
+    ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
         tokio::pin!(cancel);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
@@ -202,14 +223,14 @@ fn ended() -> EvaluatorError {
     EvaluatorError::Fault("it has ended".into())
 }
 
-type Reply = Result<Result<Finished, String>, oneshot::error::RecvError>;
+type Reply<T> = Result<T, oneshot::error::RecvError>;
 
 /// Most evaluations end in less time than it takes to put a thread to sleep and wake it,
 /// twice. So each side looks for the other this long before it sleeps.
 const SOON: Duration = Duration::from_millis(1);
 
 /// The reply if it comes soon. Everything else that the event loop has to do goes on.
-async fn soon(finished: &mut oneshot::Receiver<Result<Finished, String>>) -> Option<Reply> {
+async fn soon<T>(finished: &mut oneshot::Receiver<T>) -> Option<Reply<T>> {
     let begun = Instant::now();
     while begun.elapsed() < SOON {
         match finished.try_recv() {

@@ -5,21 +5,24 @@
 //! ```text
 //! line -> transport (Message) -> protocol (Request) -> server (pending) -> router
 //!   -> tools::eval -> session::Local -> evaluator (Job) == eval thread ==
-//!   -> bridge.rs -> ocaml/bridge.ml -> toplevel.ml -> phrases -> runner
-//!   => outcome -> tools::eval (Report) -> server -> protocol -> transport
+//!   -> bridge -> ocaml/bridge.ml -> toplevel.ml -> evaluation -> phrases -> runner
+//!   => outcome -> tools::report -> server -> protocol -> transport
 //! ```
 
 mod cli;
+mod home;
 mod logging;
 mod settings;
 mod shutdown;
 mod stdio;
 
 pub mod capture;
+pub mod checkpoint;
 mod eval_thread;
 pub mod evaluator;
 mod interrupt;
 pub mod overflow;
+pub mod phrase_log;
 pub mod protocol;
 pub mod router;
 pub mod server;
@@ -35,7 +38,7 @@ pub mod error;
 pub mod outcome;
 
 pub use cli::main;
-pub use evaluator::{Evaluation, Evaluator, Stop};
+pub use evaluator::{Evaluated, Evaluation, Evaluator, Run, Stop};
 pub use outcome::Outcome;
 pub use settings::Settings;
 

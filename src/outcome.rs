@@ -1,6 +1,6 @@
 //! What one evaluation came to, as OCaml reports it: plain data.
 //!
-//! Twin of `ocaml/outcome.mli`; `bridge.rs` converts field by field.
+//! Twin of `ocaml/outcome.mli`; `bridge/values.rs` converts field by field.
 
 /// Everything that OCaml says about the run of one source.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,8 +18,6 @@ pub struct Outcome {
     /// The failure that ended the run, as the compiler prints it.
     pub error: Option<String>,
     pub diagnostics: Vec<Diagnostic>,
-    /// The phrases that ran to their end, as written.
-    pub succeeded: Vec<String>,
 }
 
 /// One warning or error.

@@ -1,13 +1,13 @@
 //! Texts too long for a reply: cut inline, whole in a file.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, linkat};
+
+use crate::home;
 
 /// How many spilled files are kept; the oldest go.
 const KEPT: usize = 100;
@@ -89,20 +89,13 @@ fn character_boundary(bytes: &[u8]) -> usize {
 
 /// `~/.topup/overflow`, made if it is not there, for this user alone.
 pub fn directory() -> io::Result<PathBuf> {
-    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
-    let home = home.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "HOME is not set"))?;
-    let directory = PathBuf::from(home).join(".topup/overflow");
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory)?;
-    Ok(directory)
+    home::folder("overflow")
 }
 
 /// Writes all of `text` to a new file of mode 0600 and returns its path.
 pub fn store(name: &str, text: &mut impl Read) -> io::Result<PathBuf> {
     let directory = directory()?;
-    prune(&directory);
+    home::prune(&directory, KEPT);
     let prefix = format!("{name}-");
     let mut file = tempfile::Builder::new()
         .prefix(&prefix)
@@ -116,7 +109,7 @@ pub fn store(name: &str, text: &mut impl Read) -> io::Result<PathBuf> {
 /// Gives an unlinked file of mode 0600 on the same file system a name here.
 pub fn adopt(name: &str, file: &File) -> io::Result<PathBuf> {
     let directory = directory()?;
-    prune(&directory);
+    home::prune(&directory, KEPT);
     let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     let link = |path: &Path| {
         Ok(linkat(
@@ -133,21 +126,4 @@ pub fn adopt(name: &str, file: &File) -> io::Result<PathBuf> {
         .suffix(".txt")
         .make_in(directory, link)?;
     link.into_temp_path().keep().map_err(|error| error.error)
-}
-
-fn prune(directory: &Path) {
-    let Ok(entries) = fs::read_dir(directory) else {
-        return;
-    };
-    let age = |file: &File| file.metadata().and_then(|m| m.modified());
-    let mut files: Vec<(SystemTime, PathBuf)> = entries
-        .flatten()
-        .filter_map(|entry| Some((age(&File::open(entry.path()).ok()?).ok()?, entry.path())))
-        .collect();
-    if files.len() >= KEPT {
-        files.sort();
-        for (_, path) in &files[..=files.len() - KEPT] {
-            let _ = fs::remove_file(path);
-        }
-    }
 }

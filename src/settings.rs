@@ -2,8 +2,12 @@
 
 use std::env;
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+use crate::home;
+use crate::phrase_log::Place;
 
 /// Limits that hold for every evaluation of this process.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +18,10 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// `TOPUP_OUTPUT_MAX`: bytes that one evaluation may write to stdout and stderr.
     pub output_max: u64,
+    /// `TOPUP_LOG`: where the phrase log is.
+    pub phrase_log: Place,
+    /// `TOPUP_CHECKPOINT_DIR`: where checkpoints are; `~/.topup/checkpoints` if `None`.
+    pub checkpoint_dir: Option<PathBuf>,
     /// `TOPUP_LOG_LEVEL`: off, error, warn, info, debug or trace.
     pub log_level: log::LevelFilter,
 }
@@ -24,6 +32,8 @@ impl Default for Settings {
             inline_max: 10_000,
             timeout: None,
             output_max: 1 << 30,
+            phrase_log: Place::Off,
+            checkpoint_dir: None,
             log_level: log::LevelFilter::Off,
         }
     }
@@ -42,6 +52,11 @@ impl Settings {
                 .transpose()?,
             output_max: variable("TOPUP_OUTPUT_MAX", "a number of bytes")?
                 .unwrap_or(default.output_max),
+            phrase_log: match env::var_os("TOPUP_LOG") {
+                Some(off) if off == "off" => Place::Off,
+                _ => path("TOPUP_LOG")?.map_or(Place::Private, Place::At),
+            },
+            checkpoint_dir: path("TOPUP_CHECKPOINT_DIR")?,
             log_level: variable("TOPUP_LOG_LEVEL", "off, error, warn, info, debug or trace")?
                 .unwrap_or(default.log_level),
         })
@@ -58,6 +73,18 @@ pub fn timeout(seconds: f64) -> Result<Duration, &'static str> {
         .ok()
         .filter(|limit| !limit.is_zero())
         .ok_or("must be a number of seconds above 0")
+}
+
+/// A path: `~/` is resolved, which no shell may have done, and a relative one is in the
+/// directory where we start.
+fn path(name: &str) -> Result<Option<PathBuf>, String> {
+    let Some(path) = env::var_os(name).filter(|path| !path.is_empty()) else {
+        return Ok(None);
+    };
+    let absolute = home::expand(&path).and_then(std::path::absolute);
+    absolute
+        .map(Some)
+        .map_err(|error| format!("{name}={}: {error}", path.display()))
 }
 
 fn variable<T: FromStr<Err: Display>>(name: &str, takes: &str) -> Result<Option<T>, String> {

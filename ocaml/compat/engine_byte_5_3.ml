@@ -43,9 +43,9 @@ let known : (string, unit) Hashtbl.t = Hashtbl.create 64
 let set_aside bound =
   let saved id =
     let name = Translmod.toplevel_name id in
-    if Hashtbl.mem known name then Some (name, Toploop.getvalue name) else None
+    name, if Hashtbl.mem known name then Toploop.getvalue name else Obj.repr ()
   in
-  List.filter_map saved bound
+  List.map saved bound
 
 let commit { bound; after; _ } =
   Toploop.toplevel_env := after;
@@ -55,12 +55,14 @@ let load lambda =
   let instructions, can_free = Bytegen.compile_phrase (Simplif.simplify_lambda lambda) in
   let code, relocations, events = Emitcode.to_memory instructions in
   let symbols = Symtable.current_state () in
+  (* Not [restore_state], as in [Topeval]: it gives out again the slots of constants that
+     the phrase's code may still use, from a reference say. *)
   Symtable.patch_object code relocations;
   Symtable.check_global_initialized relocations;
   Symtable.update_global_table ();
   let bytecode, closure = Meta.reify_bytecode code [| events |] None in
   let unload () = if can_free then Meta.release_bytecode bytecode in
-  closure, unload, fun () -> Symtable.restore_state symbols
+  closure, unload, fun () -> Symtable.hide_additions symbols
 
 (* Interrupts end here, by assignments: a function call could still let one in. *)
 let call closure =

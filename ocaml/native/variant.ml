@@ -4,3 +4,7 @@ let install () =
   Loader.install ()
 
 let backtrace _printed = Loader.backtrace ()
+
+let remember = ignore
+let forget_value _ = ()
+let forget () = Env.reset_cache ()

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluation, Evaluator, Runtime};
+use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -79,6 +80,29 @@ impl Turn<'_> {
             .evaluator
             .eval(source, timeout, self.stop.cancelled())
             .await
+    }
+
+    /// Runs the source of a checkpoint; see [`Evaluator::restore`].
+    pub async fn restore(
+        &self,
+        source: Vec<u8>,
+    ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        self.session.evaluator.restore(source, cancelled).await
+    }
+
+    /// A fresh toplevel; see [`Evaluator::reset`].
+    pub async fn reset(&self) -> Result<Run<()>, EvaluatorError> {
+        self.session.evaluator.reset(self.stop.cancelled()).await
+    }
+
+    /// The text of the phrase log and its number of phrases.
+    pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
+        self.session.evaluator.log()
+    }
+
+    pub fn checkpoints(&self) -> Checkpoints {
+        self.session.evaluator.checkpoints()
     }
 
     /// Asks the toplevel something that runs no user code.

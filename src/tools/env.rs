@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use super::{Answer, Call, Field, Hints, Kind, Running, Tool};
 
 pub const TOOL: Tool = Tool {
     name: "env",
@@ -61,8 +61,7 @@ fn run(mut call: Call) -> Running {
         let turn = call.session.turn(&call.cancel).await?;
         let found = turn
             .ask(move |runtime| runtime.env(&filter, all, limit))
-            .await;
-        let found = found.map_err(|error| Failure::new(Phase::Crash, error.to_string()))?;
+            .await?;
         let bindings = found.shown.into_iter();
         let report = EnvReport {
             bindings: bindings

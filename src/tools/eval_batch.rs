@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::eval::{Report, TIMEOUT};
+use super::eval::TIMEOUT;
+use super::report::Report;
 use super::{Answer, Call, Field, Hints, Kind, Running, Tool};
 
 pub const TOOL: Tool = Tool {
@@ -45,7 +46,7 @@ fn run(mut call: Call) -> Running {
             stopped_on_error: false,
         };
         for source in call.arguments.texts("sources") {
-            let report = Report::of(turn.eval(source, timeout).await)?;
+            let report = Report::new(turn.eval(source, timeout).await?);
             batch.stopped_on_error = report.error.is_some();
             batch.results.push(report);
             if batch.stopped_on_error {

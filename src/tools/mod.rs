@@ -3,9 +3,13 @@
 
 mod arguments;
 mod cancel;
+mod checkpoint;
 mod env;
 mod eval;
 mod eval_batch;
+mod report;
+mod reset;
+mod restore;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,11 +20,20 @@ use tokio_util::sync::CancellationToken;
 
 pub use arguments::{Arguments, Field, Kind, fields};
 
+use crate::error::EvaluatorError;
 use crate::router::Router;
 use crate::session::Local;
 
 /// Every tool, in the order of `tools/list`.
-pub static ALL: &[Tool] = &[eval::TOOL, eval_batch::TOOL, env::TOOL, cancel::TOOL];
+pub static ALL: &[Tool] = &[
+    eval::TOOL,
+    eval_batch::TOOL,
+    env::TOOL,
+    reset::TOOL,
+    cancel::TOOL,
+    checkpoint::TOOL,
+    restore::TOOL,
+];
 
 /// What a client reads before its first call.
 pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
@@ -85,6 +98,8 @@ pub struct Failure {
 pub enum Phase {
     Arguments,
     Route,
+    Log,
+    Build,
     Crash,
 }
 
@@ -94,6 +109,16 @@ impl Failure {
             error: error.into(),
             phase,
         }
+    }
+}
+
+impl From<EvaluatorError> for Failure {
+    fn from(error: EvaluatorError) -> Failure {
+        let phase = match error {
+            EvaluatorError::Log(_) => Phase::Log,
+            EvaluatorError::Boot(_) | EvaluatorError::Fault(_) => Phase::Crash,
+        };
+        Failure::new(phase, error.to_string())
     }
 }
 

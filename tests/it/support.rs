@@ -63,6 +63,9 @@ pub fn toolchain(key: &str) -> String {
 /// A hang is a failure: no process lives longer than this.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Where servers under test keep their files.
+pub const HOME: &str = env!("CARGO_TARGET_TMPDIR");
+
 /// A running server and its client's end.
 pub struct Client {
     pub child: Child,
@@ -83,6 +86,8 @@ impl Client {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .env("HOME", HOME)
+            .env_remove("TOPUP_LOG")
             .env_remove("OCAMLRUNPARAM");
         configure(&mut command);
         let mut child = command.spawn().expect("the executable starts");

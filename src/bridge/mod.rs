@@ -5,8 +5,11 @@
 //! inside [`Runtime::idle`]. Nothing here allocates on OCaml's heap while it holds an
 //! OCaml value that it still needs, so no value has to be a root.
 
-#![allow(unsafe_code, reason = "the one place where Rust meets OCaml values")]
+#![allow(unsafe_code, reason = "where Rust meets OCaml")]
 
+mod values;
+
+use std::cell::RefCell;
 use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr;
@@ -14,7 +17,7 @@ use std::ptr;
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
+use crate::outcome::{Bindings, Outcome};
 use crate::{Variant, debug_info, interrupt};
 
 unsafe extern "C" {
@@ -32,14 +35,18 @@ unsafe extern "C" {
 /// The OCaml runtime of this process. Neither `Send` nor `Sync`: one thread owns it.
 pub struct Runtime {
     eval: Function,
+    replay: Function,
+    reset: Function,
     env: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
 
 impl Runtime {
-    /// Boots the runtime and the toplevel in it. Call once in a process.
-    pub fn boot(variant: Variant) -> Result<Runtime, BootError> {
+    /// Boots the runtime and the toplevel in it. Call once in a process. `record` gets the
+    /// text of each phrase for the phrase log, as soon as it has succeeded.
+    pub fn boot(variant: Variant, record: Recorder) -> Result<Runtime, BootError> {
+        RECORDER.set(Some(record));
         let start = || {
             let argv = [c"topup".as_ptr().cast::<sys::Char>(), ptr::null()];
             // SAFETY: argv is null-terminated; its strings are static.
@@ -53,6 +60,8 @@ impl Runtime {
         interrupt::adopt(|| boot.call(UNIT)).map_err(BootError)?;
         Ok(Runtime {
             eval: Function::named(c"topup_eval")?,
+            replay: Function::named(c"topup_replay")?,
+            reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
@@ -61,11 +70,25 @@ impl Runtime {
 
     /// Runs `source` in the toplevel. An error here is a fault of topup: user code's
     /// own failures are part of the outcome.
-    pub fn eval(&self, source: &str) -> Result<Outcome, String> {
+    pub fn eval(&self, source: &[u8]) -> Result<Outcome, String> {
+        self.run(&self.eval, source)
+    }
+
+    /// As `eval`, without what the phrases before the last print.
+    pub fn replay(&self, source: &[u8]) -> Result<Outcome, String> {
+        self.run(&self.replay, source)
+    }
+
+    fn run(&self, function: &Function, source: &[u8]) -> Result<Outcome, String> {
         // SAFETY: the value is handed on at once.
-        let outcome = self.eval.call(unsafe { ocaml_string(source) })?;
-        // SAFETY: `Toplevel.eval` returns an `Outcome.t`, and nothing below allocates.
-        Ok(unsafe { outcome_of(outcome) })
+        let outcome = function.call(unsafe { ocaml_string(source) })?;
+        // SAFETY: both functions return an `Outcome.t`, and nothing below allocates.
+        Ok(unsafe { values::outcome(outcome) })
+    }
+
+    /// Makes it a toplevel in which nothing has happened.
+    pub fn reset(&self) -> Result<(), String> {
+        self.reset.call(UNIT).map(drop)
     }
 
     /// The value bindings whose names contain `filter` (see `ocaml/workspace.mli`).
@@ -73,20 +96,12 @@ impl Runtime {
         let limit = limit.min(isize::MAX as usize / 4) as Value;
         // SAFETY: the string is handed on at once, the other arguments are immediate.
         let pair = self.env.call3(
-            unsafe { ocaml_string(filter) },
+            unsafe { ocaml_string(filter.as_bytes()) },
             immediate(all as Value),
             immediate(limit),
         )?;
-        // SAFETY: `Toplevel.env` returns a pair, and nothing below allocates.
-        Ok(unsafe {
-            Bindings {
-                shown: list(field(pair, 0), |v| Binding {
-                    name: string(field(v, 0)),
-                    typ: string(field(v, 1)),
-                }),
-                total: int(field(pair, 1)).max(0) as usize,
-            }
-        })
+        // SAFETY: `Toplevel.env` returns such a pair, and nothing below allocates.
+        Ok(unsafe { values::bindings(pair) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.
@@ -107,6 +122,30 @@ impl Runtime {
         unsafe { caml_leave_blocking_section() };
         result
     }
+}
+
+/// Takes the text of a phrase as it was written, ended by `;;`.
+pub type Recorder = Box<dyn FnMut(&[u8])>;
+
+thread_local! {
+    /// The recorder of the toplevel on this thread.
+    static RECORDER: RefCell<Option<Recorder>> = const { RefCell::new(None) };
+}
+
+/// The primitive `topup_phrase_succeeded : string -> unit`.
+///
+/// # Safety
+///
+/// OCaml calls it with its lock held and a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn topup_phrase_succeeded(text: Value) -> Value {
+    RECORDER.with_borrow_mut(|recorder| {
+        if let Some(record) = recorder {
+            // SAFETY: the recorder is Rust that allocates nothing on OCaml's heap.
+            record(unsafe { values::bytes(&text) });
+        }
+    });
+    UNIT
 }
 
 /// A closure registered by `ocaml/bridge.ml`, looked up once.
@@ -141,8 +180,8 @@ impl Function {
 }
 
 /// An OCaml string, which the next allocation may move.
-unsafe fn ocaml_string(text: &str) -> Value {
-    // SAFETY: pointer and length are those of a live string, which is copied.
+unsafe fn ocaml_string(text: &[u8]) -> Value {
+    // SAFETY: pointer and length are those of a live slice, which is copied.
     unsafe { sys::caml_alloc_initialized_string(text.len(), text.as_ptr().cast()) }
 }
 
@@ -164,89 +203,4 @@ fn result(returned: Value) -> Result<Value, String> {
         libc::free(text.cast());
         Err(message)
     }
-}
-
-/// SAFETY for the rest of the file: `value` is a live value of the OCaml type that the
-/// function is named after, as declared in `ocaml/outcome.mli`, and no OCaml code or
-/// allocation runs before the last of its fields was read.
-unsafe fn outcome_of(value: Value) -> Outcome {
-    unsafe {
-        Outcome {
-            value_repr: option(field(value, 0)).map(|v| string(v)),
-            typ: option(field(value, 1)).map(|v| string(v)),
-            name: option(field(value, 2)).map(|v| string(v)),
-            earlier: list(field(value, 3), |v| string(v)),
-            warnings: list(field(value, 4), |v| string(v)),
-            error: option(field(value, 5)).map(|v| string(v)),
-            diagnostics: list(field(value, 6), |v| diagnostic(v)),
-            succeeded: list(field(value, 7), |v| string(v)),
-        }
-    }
-}
-
-unsafe fn diagnostic(value: Value) -> Diagnostic {
-    unsafe {
-        Diagnostic {
-            severity: match int(field(value, 0)) {
-                0 => Severity::Error,
-                _ => Severity::Warning,
-            },
-            kind: match int(field(value, 1)) {
-                0 => Kind::Syntax,
-                1 => Kind::Type,
-                2 => Kind::Warning,
-                3 => Kind::Exception,
-                _ => Kind::Interrupted,
-            },
-            code: Some(string(field(value, 2))).filter(|code| !code.is_empty()),
-            message: string(field(value, 3)),
-            span: option(field(value, 4)).map(|v| span(v)),
-            hints: list(field(value, 5), |v| string(v)),
-        }
-    }
-}
-
-unsafe fn span(value: Value) -> Span {
-    let [line, column, end_line, end_column] =
-        [0, 1, 2, 3].map(|index| unsafe { int(field(value, index)) }.max(0) as usize);
-    Span {
-        line,
-        column,
-        end_line,
-        end_column,
-    }
-}
-
-unsafe fn field(value: Value, index: usize) -> Value {
-    unsafe { *sys::field(value, index) }
-}
-
-fn int(value: Value) -> isize {
-    value >> 1
-}
-
-/// Bytes that are not UTF-8 become U+FFFD.
-unsafe fn string(value: Value) -> String {
-    unsafe {
-        let length = sys::caml_string_length(value);
-        let bytes = std::slice::from_raw_parts(sys::string_val(value).cast::<u8>(), length);
-        String::from_utf8_lossy(bytes).into_owned()
-    }
-}
-
-unsafe fn option(value: Value) -> Option<Value> {
-    if sys::is_block(value) {
-        Some(unsafe { field(value, 0) })
-    } else {
-        None
-    }
-}
-
-unsafe fn list<T>(mut value: Value, convert: impl Fn(Value) -> T) -> Vec<T> {
-    let mut items = Vec::new();
-    while sys::is_block(value) {
-        items.push(convert(unsafe { field(value, 0) }));
-        value = unsafe { field(value, 1) };
-    }
-    items
 }

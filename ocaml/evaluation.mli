@@ -1,0 +1,10 @@
+(** The run of one source: its phrases in order, up to the first that fails. *)
+
+(** [eval ~quiet source] runs the phrases of [source]. With [quiet], what the phrases
+    before the last print is left out. It raises nothing that user code or the compiler
+    raised. *)
+val eval : quiet:bool -> string -> Outcome.t
+
+(** Called with the text of each phrase that belongs in the phrase log, as soon as it has
+    succeeded. Set by [Bridge]. *)
+val succeeded : (string -> unit) ref

@@ -1,0 +1,88 @@
+//! `~/.topup`, where topup keeps its files.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation::NonBlockingLockExclusive, flock};
+use tempfile::NamedTempFile;
+
+/// `HOME` as it was when we started; user code may change the variable.
+static HOME: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    home.map(PathBuf::from)
+});
+
+/// To be called before user code can run.
+pub fn remember() {
+    LazyLock::force(&HOME);
+}
+
+/// The user's home directory.
+pub fn home() -> io::Result<PathBuf> {
+    let unset = || io::Error::new(io::ErrorKind::NotFound, "HOME is not set");
+    HOME.clone().ok_or_else(unset)
+}
+
+/// `~/.topup/<name>`, made if it is not there, for this user alone.
+pub fn folder(name: &str) -> io::Result<PathBuf> {
+    let folder = home()?.join(".topup").join(name);
+    make(&folder)?;
+    Ok(folder)
+}
+
+/// Makes a folder, and those that it is in, for this user alone.
+pub fn make(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// A path with `~/` at its beginning resolved, as a shell would.
+pub fn expand(path: &OsStr) -> io::Result<PathBuf> {
+    match Path::new(path).strip_prefix("~") {
+        Ok(rest) => Ok(home()?.join(rest)),
+        Err(_) => Ok(PathBuf::from(path)),
+    }
+}
+
+/// A new file in `folder` with a name of its own, opened with `options`. It goes when it
+/// is dropped, unless it is kept or persisted.
+pub fn new_file(
+    folder: &Path,
+    prefix: &str,
+    suffix: &str,
+    mut options: OpenOptions,
+) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(prefix)
+        .suffix(suffix)
+        .make_in(folder, |path| options.create_new(true).open(path))
+}
+
+/// Removes the oldest files of a folder, so that with a new one there are `kept`; those that
+/// a process holds a lock on stay.
+pub fn prune(folder: &Path, kept: usize) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    let age = |entry: &DirEntry| entry.metadata().and_then(|m| m.modified()).ok();
+    let mut files: Vec<(SystemTime, PathBuf)> = entries
+        .flatten()
+        .filter_map(|entry| Some((age(&entry)?, entry.path())))
+        .collect();
+    if files.len() < kept {
+        return;
+    }
+    files.sort();
+    let unused = |path: &Path| {
+        File::open(path).is_ok_and(|file| flock(file, NonBlockingLockExclusive).is_ok())
+    };
+    for (_, path) in &files[..=files.len() - kept] {
+        if unused(path) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `checkpoint`: keeps the phrase log under a label.
+
+use serde::Serialize;
+
+use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use crate::checkpoint::Label;
+
+pub const TOOL: Tool = Tool {
+    name: "checkpoint",
+    title: "Keep the session's state",
+    description: "Store the phrases that made the session what it is under a label, as an OCaml \
+source file that restore runs again; use it before an experiment or when something works. Returns \
+{label, path, phrases}. An earlier checkpoint of that label is replaced. It holds what was \
+evaluated, not what was loaded with load or #load. It needs the phrase log (TOPUP_LOG). Example: \
+{\"label\": \"parser-works\"} gives phrases 12 and the path of parser-works.ml.",
+    hints: Hints {
+        read_only: false,
+        destructive: false,
+        idempotent: true,
+    },
+    fields: &[LABEL],
+    run,
+};
+
+pub const LABEL: Field = Field {
+    name: "label",
+    kind: Kind::Text,
+    required: true,
+    description: "The checkpoint's name: letters, digits, '.', '_' and '-', no leading dot, no \"..\".",
+};
+
+#[derive(Serialize)]
+struct CheckpointReport {
+    label: String,
+    path: String,
+    phrases: usize,
+}
+
+fn run(mut call: Call) -> Running {
+    Box::pin(async move {
+        let text = call.arguments.text("label").unwrap_or_default();
+        let label = Label::new(&text).map_err(|e| Failure::new(Phase::Arguments, e))?;
+        let turn = call.session.turn(&call.cancel).await?;
+        let (source, phrases) = turn.log()?;
+        let checkpoints = turn.checkpoints();
+        let saved = tokio::task::spawn_blocking(move || checkpoints.save(&label, &source)).await;
+        let path = saved
+            .map_err(std::io::Error::other)
+            .flatten()
+            .map_err(|error| {
+                Failure::new(Phase::Log, format!("writing the checkpoint: {error}"))
+            })?;
+        let report = CheckpointReport {
+            label: text,
+            path: path.display().to_string(),
+            phrases,
+        };
+        Ok(Answer::new(&report, false))
+    })
+}
