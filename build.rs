@@ -19,6 +19,16 @@ fn main() {
         toolchain.lib.join("Makefile.config").display()
     );
 
+    // For src/toolchain.rs.
+    println!(
+        "cargo:rustc-env=TOPUP_OCAML_BIN={}",
+        toolchain.bin.display()
+    );
+    println!(
+        "cargo:rustc-env=TOPUP_OCAML_LIB={}",
+        toolchain.lib.display()
+    );
+
     toolchain.link(&BYTECODE);
     toolchain.debug_info();
     if toolchain.native {

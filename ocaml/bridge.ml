@@ -3,10 +3,12 @@
 
 external on_eval_thread : unit -> bool = "topup_on_eval_thread"
 
+external toolchain_environment : unit -> string = "topup_toolchain_environment"
 external phrase_succeeded : string -> unit = "topup_phrase_succeeded"
 
 let () =
   Interrupt.on_eval_thread := on_eval_thread;
+  Toolchain.environment := toolchain_environment;
   Evaluation.succeeded := phrase_succeeded;
   Callback.register "topup_boot" Toplevel.boot;
   Callback.register "topup_eval" Toplevel.eval;

@@ -47,7 +47,7 @@ let use_output command =
   Fun.protect
     ~finally:(fun () -> try Sys.remove file with Sys_error _ -> ())
     (fun () ->
-      match Sys.command (Printf.sprintf "%s > %s" command (Filename.quote file)) with
+      match Sys.command (Toolchain.command (Printf.sprintf "{ %s\n} > %s" command (Filename.quote file))) with
       | 0 -> Ok ("(command-output)", read file)
       | code -> fail "Command exited with code %d." code)
 

@@ -36,6 +36,7 @@ mod command;
 mod debug_info;
 pub mod error;
 pub mod outcome;
+mod toolchain;
 
 pub use cli::main;
 pub use evaluator::{Evaluated, Evaluation, Evaluator, Run, Stop};

@@ -84,7 +84,7 @@ fn path(name: &str) -> Result<Option<PathBuf>, String> {
     let absolute = home::expand(&path).and_then(std::path::absolute);
     absolute
         .map(Some)
-        .map_err(|error| format!("{name}={}: {error}", path.display()))
+        .map_err(|error| format!("{name}={}: {error}", path.to_string_lossy()))
 }
 
 fn variable<T: FromStr<Err: Display>>(name: &str, takes: &str) -> Result<Option<T>, String> {

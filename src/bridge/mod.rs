@@ -18,7 +18,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Bindings, Outcome};
-use crate::{Variant, debug_info, interrupt};
+use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
     // caml/callback.h; as caml_startup, but an exception at start is returned.
@@ -146,6 +146,17 @@ pub unsafe extern "C" fn topup_phrase_succeeded(text: Value) -> Value {
         }
     });
     UNIT
+}
+
+/// The primitive `topup_toolchain_environment : unit -> string`.
+///
+/// # Safety
+///
+/// OCaml calls it with its lock held.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn topup_toolchain_environment(_unit: Value) -> Value {
+    // SAFETY: the string is handed on at once.
+    unsafe { ocaml_string(toolchain::shell_environment().as_bytes()) }
 }
 
 /// A closure registered by `ocaml/bridge.ml`, looked up once.

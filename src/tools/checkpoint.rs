@@ -46,7 +46,7 @@ fn run(mut call: Call) -> Running {
         let saved = tokio::task::spawn_blocking(move || checkpoints.save(&label, &source)).await;
         let path = saved
             .map_err(std::io::Error::other)
-            .flatten()
+            .and_then(|path| path)
             .map_err(|error| {
                 Failure::new(Phase::Log, format!("writing the checkpoint: {error}"))
             })?;

@@ -1,0 +1,2 @@
+let environment = ref (fun () -> "")
+let command text = !environment () ^ text
