@@ -108,9 +108,9 @@ fn serve(variant: Variant, prepared: Prepared) -> Result<(), String> {
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     runtime.block_on(async {
+        let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let evaluator = Evaluator::start(variant, Some(capture), settings);
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
-        let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let router = Arc::new(Router::new(Arc::new(Local::new(evaluator))));
         let connection =
             transport::stdio(private.input, private.output).map_err(|e| e.to_string())?;

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGPIPE, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGPIPE, SIGTERM, SIGXFSZ};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
@@ -24,8 +24,11 @@ pub fn on_signal() -> io::Result<CancellationToken> {
         signal_hook::flag::register(signal, Arc::clone(&seen))?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
-    // Rust ignores SIGPIPE, which user code's children would inherit; a handler they do not.
-    signal_hook::flag::register(SIGPIPE, Arc::default())?;
+    // Writes fail with an error; by default these end the process. Rust ignores SIGPIPE, but
+    // user code's children would inherit that; a handler they do not.
+    for signal in [SIGPIPE, SIGXFSZ] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
     // SIGINT is the interrupt of the eval thread; those from outside are passed on.
     interrupt::report_foreign_to(write.as_raw_fd());
     let _ = write.into_raw_fd();

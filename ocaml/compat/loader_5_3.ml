@@ -116,7 +116,9 @@ let load ppf phrase_name program =
   Fun.protect
     ~finally:(fun () -> remove objfile; remove dll)
     (fun () ->
-      let code = removing_first dll (keeping_backtrace program.Lambda.code) in
+      let size = program.Lambda.main_module_block_size in
+      let code = Phrase_values.close ~name:phrase_name ~size program.code in
+      let code = removing_first dll (keeping_backtrace code) in
       compile ppf { program with code } ~prefix;
       link objfile dll;
       remove objfile;

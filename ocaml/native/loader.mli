@@ -8,3 +8,6 @@ val install : unit -> unit
 
 (** The backtrace of the exception that ended the last phrase; empty if none. *)
 val backtrace : unit -> string
+
+(** The block of a symbol, if there is one. *)
+val lookup : string -> Obj.t option

@@ -7,4 +7,7 @@ let backtrace _printed = Loader.backtrace ()
 
 let remember = ignore
 let forget_value _ = ()
-let forget () = Env.reset_cache ()
+
+let forget () =
+  Phrase_values.forget ~lookup:Loader.lookup;
+  Env.reset_cache ()

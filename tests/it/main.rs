@@ -7,8 +7,10 @@ unsafe extern "C" {}
 
 mod interrupt;
 mod output;
+mod phrase_log;
 mod process;
 mod protocol;
+mod reset;
 mod soundness;
 mod stubs;
 mod support;
