@@ -1,6 +1,7 @@
 type phrase =
   { ast : Parsetree.toplevel_phrase
   ; text : string
+  ; first : int
   }
 
 type t =
@@ -12,9 +13,14 @@ type t =
 
 let next t = t.read t
 
-let slice source first last =
+let is_space c = c = ' ' || c = '\n' || c = '\t' || c = '\r'
+
+(* The phrase between two places of its source. *)
+let phrase source ast ~first ~last =
   let last = min last (String.length source) in
-  String.trim (String.sub source first (max 0 (last - first)))
+  let rec skip i = if i < last && is_space source.[i] then skip (i + 1) else i in
+  let first = skip first in
+  { ast; text = String.trim (String.sub source first (max 0 (last - first))); first }
 
 (* A line directive would swallow what stands behind it on its line. *)
 let record { text; _ } =
@@ -26,8 +32,6 @@ let record { text; _ } =
   if String.starts_with ~prefix:"#" last_line then text ^ "\n;;"
   else if String.ends_with ~suffix:";;" text then text
   else text ^ ";;"
-
-let is_space c = c = ' ' || c = '\n' || c = '\t' || c = '\r'
 
 let lexbuf ~name text =
   let lexbuf = Lexing.from_string text in
@@ -79,7 +83,7 @@ let rec next_of_source t =
     | Ptop_def [] -> next_of_source t
     | ast ->
       let last = t.lexbuf.lex_curr_p.pos_cnum in
-      Some { ast; text = slice t.source first last }
+      Some (phrase t.source ast ~first ~last)
     | exception End_of_file -> None
 
 (* The parser wants a ";;" at the end; a second one is an empty phrase. The new
@@ -95,9 +99,11 @@ let stop : Parsetree.toplevel_phrase -> int = function
   | Ptop_dir { pdir_loc; _ } -> pdir_loc.loc_end.pos_cnum
 
 (* From the end of the phrase before, so that comments stay with what follows them. *)
-let slice_of_file source first last =
-  let text = slice source first last in
-  if String.starts_with ~prefix:";;" text then slice text 2 (String.length text) else text
+let phrase_of_file source ast ~first ~last =
+  let found = phrase source ast ~first ~last in
+  if String.starts_with ~prefix:";;" found.text then
+    phrase source ast ~first:(found.first + 2) ~last
+  else found
 
 let of_file ~name source =
   let rest = ref None in
@@ -107,7 +113,7 @@ let of_file ~name source =
     | ast :: others ->
       let last = stop ast in
       rest := Some (last, others);
-      Some { ast; text = slice_of_file t.source first last }
+      Some (phrase_of_file t.source ast ~first ~last)
   in
   let read t =
     match !rest with

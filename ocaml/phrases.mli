@@ -5,6 +5,7 @@ type t
 type phrase =
   { ast : Parsetree.toplevel_phrase
   ; text : string  (** as written, [;;] included if it was there, trimmed *)
+  ; first : int  (** where that begins in the source, in bytes *)
   }
 
 (** [of_source source] reads what a caller sent. Until {!within} ends, the

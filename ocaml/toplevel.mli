@@ -20,5 +20,8 @@ val reset : unit -> unit
 (** The session's value bindings (see {!Workspace.bindings}). *)
 val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
 
+(** The session as a program (see {!Program.of_log}). *)
+val program : entry:string -> string -> (Program.t, string) result
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit

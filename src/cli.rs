@@ -11,7 +11,7 @@ use crate::evaluator::Evaluator;
 use crate::router::Router;
 use crate::session::Local;
 use crate::settings::Settings;
-use crate::{Variant, command, home, logging, server, shutdown, stdio, transport};
+use crate::{Variant, home, logging, process_group, server, shutdown, stdio, transport};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -49,7 +49,7 @@ pub fn main(variant: Variant) -> ExitCode {
             1
         }
     };
-    command::end_all();
+    process_group::end_all();
     // Not by returning: evaluations that nobody waits for must not hold us up.
     std::process::exit(status)
 }
@@ -107,7 +107,7 @@ fn serve(variant: Variant, prepared: Prepared) -> Result<(), String> {
         .enable_all()
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let evaluator = Evaluator::start(variant, Some(capture), settings);
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
@@ -116,5 +116,8 @@ fn serve(variant: Variant, prepared: Prepared) -> Result<(), String> {
             transport::stdio(private.input, private.output).map_err(|e| e.to_string())?;
         server::serve(connection, router, shutdown).await;
         Ok(())
-    })
+    });
+    // Programs that are waited for are about to be ended.
+    runtime.shutdown_background();
+    served
 }

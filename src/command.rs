@@ -10,12 +10,13 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ocaml::sys::{self, Value};
+use rustix::process::Signal;
+
+use crate::process_group::{self, Group};
 
 unsafe extern "C" {
     // caml/memory.h; the same signature in every version of OCaml.
@@ -49,29 +50,6 @@ pub unsafe extern "C" fn caml_sys_system_command(command: Value) -> Value {
     }
 }
 
-/// The process groups of commands that run now.
-static RUNNING: Mutex<Vec<libc::pid_t>> = Mutex::new(Vec::new());
-
-/// Ends the commands that run and lets no more begin; to be called when the process is
-/// about to end.
-pub fn end_all() {
-    let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
-    for signal in [libc::SIGTERM, libc::SIGKILL] {
-        for group in running.iter() {
-            // SAFETY: a plain system call. The children have not been waited for while
-            // their numbers stand in the list.
-            unsafe { libc::kill(-group, signal) };
-        }
-        if signal == libc::SIGTERM && !running.is_empty() {
-            std::thread::sleep(GRACE);
-        }
-    }
-    std::mem::forget(running);
-}
-
-/// What a command has to end by itself.
-const GRACE: Duration = Duration::from_millis(100);
-
 enum End {
     Status(i32),
     /// A signal handler raised; the command has ended.
@@ -101,18 +79,9 @@ unsafe fn run(command: Value) -> Result<End, Value> {
         std::slice::from_raw_parts(sys::string_val(command).cast::<u8>(), length).to_vec()
     };
     let mut shell = Command::new("/bin/sh");
-    shell
-        .arg("-c")
-        .arg(OsStr::from_bytes(&text))
-        .process_group(0);
-    // Started and listed in one step, so that `end_all` misses none.
-    let spawned = list(|running| {
-        shell
-            .spawn()
-            .inspect(|child| running.push(child.id() as libc::pid_t))
-    });
-    match spawned {
-        Ok(child) => Ok(unsafe { wait(child.id() as libc::pid_t) }),
+    shell.arg("-c").arg(OsStr::from_bytes(&text));
+    match Group::spawn(&mut shell) {
+        Ok(group) => Ok(unsafe { wait(group.id()) }),
         Err(error) => {
             let reason = match error.kind() {
                 io::ErrorKind::InvalidInput => "Invalid argument".to_string(),
@@ -125,10 +94,6 @@ unsafe fn run(command: Value) -> Result<End, Value> {
             })
         }
     }
-}
-
-fn list<T>(change: impl FnOnce(&mut Vec<libc::pid_t>) -> T) -> T {
-    change(&mut RUNNING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Waits for the child without OCaml's lock; runs OCaml's signal handlers when interrupted.
@@ -144,7 +109,7 @@ unsafe fn wait(pid: libc::pid_t) -> End {
             (waited, error)
         };
         if waited == pid {
-            list(|running| running.retain(|group| *group != pid));
+            process_group::forget(pid);
             return End::Status(match libc::WIFEXITED(status) {
                 true => libc::WEXITSTATUS(status),
                 // What the runtime's own function returns for a signal.
@@ -157,8 +122,8 @@ unsafe fn wait(pid: libc::pid_t) -> End {
         // SAFETY: runs OCaml code with the lock held; an exception is returned.
         let pending = unsafe { caml_process_pending_actions_exn() };
         if pending & 3 == 2 {
-            list(|running| running.retain(|group| *group != pid));
             end_group(pid);
+            process_group::forget(pid);
             return End::Raised(pending & !3);
         }
     }
@@ -166,17 +131,15 @@ unsafe fn wait(pid: libc::pid_t) -> End {
 
 /// Asks the command's process group to end, and makes it.
 fn end_group(pid: libc::pid_t) {
-    // SAFETY: plain system calls on a child that was not waited for yet, so that neither
-    // its number nor its group's can belong to another process.
-    unsafe {
-        libc::kill(-pid, libc::SIGINT);
-        for _ in 0..50 {
-            if libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) == pid {
-                return;
-            }
-            libc::usleep(2_000);
+    process_group::signal(pid, Signal::INT);
+    for _ in 0..50 {
+        // SAFETY: a plain system call on a child that was not waited for yet.
+        if unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) } == pid {
+            return;
         }
-        libc::kill(-pid, libc::SIGKILL);
-        libc::waitpid(pid, std::ptr::null_mut(), 0);
+        std::thread::sleep(Duration::from_millis(2));
     }
+    process_group::signal(pid, Signal::KILL);
+    // SAFETY: as above.
+    unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
 }

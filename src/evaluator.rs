@@ -14,6 +14,7 @@ use crate::error::EvaluatorError;
 use crate::eval_thread::{Boot, EvalThread, Job};
 pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
+use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
 
@@ -114,6 +115,11 @@ impl Evaluator {
     pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.contents().map_err(EvaluatorError::Log)
+    }
+
+    /// A text as a reply shows it.
+    pub fn cut(&self, name: &str, text: String) -> Cut {
+        Cut::text(name, text, self.settings.inline_max)
     }
 
     /// Where this session's checkpoints are.

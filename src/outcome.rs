@@ -77,3 +77,14 @@ pub struct Bindings {
     pub shown: Vec<Binding>,
     pub total: usize,
 }
+
+/// A session's phrases as one compilation unit (see `ocaml/program.mli`).
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Program {
+    /// An implementation, to be compiled with an empty interface.
+    pub text: String,
+    /// What the compiler must be told besides.
+    pub flags: Vec<String>,
+    /// The texts of the phrases; the compiler calls the first one "phrase 1".
+    pub phrases: Vec<String>,
+}

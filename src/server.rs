@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use crate::progress::{self, Progress};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
 use crate::protocol::mcp::{self, Notification, Request};
 use crate::router::Router;
@@ -19,6 +22,12 @@ enum Event {
     Message(Message),
     /// The client has said its last word.
     InputEnded,
+    /// A call that its client wants to hear of goes on.
+    Goes {
+        id: Id,
+        elapsed: Duration,
+        message: String,
+    },
     /// A call is over.
     Finished {
         id: Id,
@@ -36,11 +45,11 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
         outgoing,
         gone,
     } = connection;
-    let (finished, mut answers) = mpsc::unbounded_channel();
+    let (events, mut from_calls) = mpsc::unbounded_channel();
     let mut server = Server {
         router,
         outgoing,
-        finished,
+        events,
         pending: HashMap::new(),
     };
     let mut open = true;
@@ -49,7 +58,7 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
             biased;
             _ = shutdown.cancelled() => Event::Stop,
             _ = gone.cancelled() => Event::Stop,
-            Some((id, answer)) = answers.recv() => Event::Finished { id, answer },
+            Some(event) = from_calls.recv() => event,
             message = incoming.recv(), if open => match message {
                 Some(message) => Event::Message(message),
                 None => Event::InputEnded,
@@ -58,6 +67,11 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
         match event {
             Event::Message(message) => server.message(message),
             Event::InputEnded => open = false,
+            Event::Goes {
+                id,
+                elapsed,
+                message,
+            } => server.goes_on(&id, elapsed, &message),
             Event::Finished { id, answer } => server.finish(id, answer),
             Event::Stop => return server.abandon(),
         }
@@ -72,7 +86,8 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
 struct Server {
     router: Arc<Router>,
     outgoing: Outgoing,
-    finished: mpsc::UnboundedSender<(Id, Answer)>,
+    /// Where calls report.
+    events: mpsc::UnboundedSender<Event>,
     /// Calls in flight, each with what takes it back.
     pending: HashMap<Id, Pending>,
 }
@@ -81,6 +96,7 @@ struct Pending {
     cancel: CancellationToken,
     /// Taken back by its own client, which gets no answer.
     withdrawn: bool,
+    progress_token: Option<Value>,
 }
 
 impl Server {
@@ -100,27 +116,56 @@ impl Server {
         }
         match mcp::request(method, params) {
             Ok(Request::Now(result)) => self.outgoing.line(jsonrpc::reply(Some(&id), Ok(result))),
-            Ok(Request::Call { tool, arguments }) => self.call(id, tool, arguments),
+            Ok(Request::Call {
+                tool,
+                arguments,
+                progress_token,
+            }) => self.call(id, tool, arguments, progress_token),
             Err(fault) => self.refuse(Some(&id), fault),
         }
     }
 
-    fn call(&mut self, id: Id, tool: &'static Tool, arguments: Map<String, Value>) {
+    fn call(
+        &mut self,
+        id: Id,
+        tool: &'static Tool,
+        arguments: Map<String, Value>,
+        progress_token: Option<Value>,
+    ) {
         let cancel = CancellationToken::new();
+        let wants_progress = progress_token.is_some();
         self.pending.insert(
             id.clone(),
             Pending {
                 cancel: cancel.clone(),
                 withdrawn: false,
+                progress_token,
             },
         );
         let router = Arc::clone(&self.router);
-        let finished = self.finished.clone();
+        let events = self.events.clone();
         tokio::spawn(async move {
-            let answer = tools::call(tool, arguments, &router, cancel).await;
+            let progress = Progress::default();
+            let work = tools::call(tool, arguments, &router, cancel, progress.clone());
+            let answer = if wants_progress {
+                reporting(&id, &progress, &events, work).await
+            } else {
+                work.await
+            };
             // The server may have ended; then nobody waits for the answer.
-            let _ = finished.send((id, answer));
+            let _ = events.send(Event::Finished { id, answer });
         });
+    }
+
+    fn goes_on(&self, id: &Id, elapsed: Duration, message: &str) {
+        if let Some(Pending {
+            withdrawn: false,
+            progress_token: Some(token),
+            ..
+        }) = self.pending.get(id)
+        {
+            self.outgoing.line(mcp::progress(token, elapsed, message));
+        }
     }
 
     fn finish(&mut self, id: Id, answer: Answer) {
@@ -155,6 +200,31 @@ impl Server {
     fn abandon(&self) {
         for pending in self.pending.values() {
             pending.cancel.cancel();
+        }
+    }
+}
+
+/// Does the work of call `id` and reports now and then that it goes on.
+async fn reporting(
+    id: &Id,
+    progress: &Progress,
+    events: &mpsc::UnboundedSender<Event>,
+    work: impl Future<Output = Answer>,
+) -> Answer {
+    let begun = Instant::now();
+    let mut ticks = time::interval_at(begun + progress::FIRST, progress::EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            answer = &mut work => return answer,
+            _ = ticks.tick() => {
+                let elapsed = begun.elapsed();
+                let message = progress.message(elapsed);
+                let id = id.clone();
+                let _ = events.send(Event::Goes { id, elapsed, message });
+            }
         }
     }
 }

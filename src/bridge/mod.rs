@@ -17,7 +17,7 @@ use std::ptr;
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Bindings, Outcome};
+use crate::outcome::{Bindings, Outcome, Program};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -38,6 +38,7 @@ pub struct Runtime {
     replay: Function,
     reset: Function,
     env: Function,
+    program: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -63,6 +64,7 @@ impl Runtime {
             replay: Function::named(c"topup_replay")?,
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
+            program: Function::named(c"topup_program")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -102,6 +104,19 @@ impl Runtime {
         )?;
         // SAFETY: `Toplevel.env` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::bindings(pair) })
+    }
+
+    /// The packages that the session required.
+    pub fn packages(&self) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+
+    /// The program of a phrase log (see `ocaml/program.mli`). The inner error says why
+    /// `entry` will not do.
+    pub fn program(&self, entry: &str, log: &[u8]) -> Result<Result<Program, String>, String> {
+        let result = self.program.call_texts(entry.as_bytes(), log)?;
+        // SAFETY: `Toplevel.program` returns such a result, and nothing below allocates.
+        Ok(unsafe { values::program(result) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.
@@ -182,6 +197,18 @@ impl Function {
         // SAFETY: the address is valid (see `named`); the runtime roots both values
         // for the call; an exception is returned, not thrown across our frames.
         result(unsafe { sys::caml_callback_exn(*self.0, argument) })
+    }
+
+    fn call_texts(&self, first: &[u8], second: &[u8]) -> Result<Value, String> {
+        // SAFETY: the first string is a root while the second one is allocated; then both
+        // are handed on at once.
+        unsafe {
+            let mut first = ocaml_string(first);
+            sys::caml_register_generational_global_root(&mut first);
+            let second = ocaml_string(second);
+            sys::caml_remove_generational_global_root(&mut first);
+            result(sys::caml_callback2_exn(*self.0, first, second))
+        }
     }
 
     fn call3(&self, first: Value, second: Value, third: Value) -> Result<Value, String> {

@@ -8,7 +8,7 @@
 
 use ocaml::sys::{self, Value};
 
-use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
+use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Program, Severity, Span};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -34,6 +34,22 @@ pub unsafe fn bindings(value: Value) -> Bindings {
                 typ: string(field(v, 1)),
             }),
             total: int(field(value, 1)).max(0) as usize,
+        }
+    }
+}
+
+/// The result of `Toplevel.program`.
+pub unsafe fn program(value: Value) -> Result<Program, String> {
+    unsafe {
+        let content = field(value, 0);
+        if sys::tag_val(value) == 0 {
+            Ok(Program {
+                text: string(field(content, 0)),
+                flags: list(field(content, 1), |v| string(v)),
+                phrases: list(field(content, 2), |v| string(v)),
+            })
+        } else {
+            Err(string(content))
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the methods of MCP mean, in the handshake era (2024-11-05 to 2025-11-25).
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +18,8 @@ pub enum Request {
     Call {
         tool: &'static Tool,
         arguments: Map<String, Value>,
+        /// What to say with each progress notification, if the client wants any.
+        progress_token: Option<Value>,
     },
 }
 
@@ -38,7 +42,15 @@ pub fn request(method: &str, mut params: Map<String, Value>) -> Result<Request, 
             let tool = tools::find(&name).ok_or_else(|| {
                 Fault::invalid_params(format!("unknown tool {name:?}; {}", known()))
             })?;
-            Ok(Request::Call { tool, arguments })
+            let token = params
+                .get("_meta")
+                .and_then(|meta| meta.get("progressToken"));
+            let progress_token = token.filter(|t| t.is_string() || t.is_number()).cloned();
+            Ok(Request::Call {
+                tool,
+                arguments,
+                progress_token,
+            })
         }
         _ => Err(Fault::unknown_method(method)),
     }
@@ -86,6 +98,21 @@ pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
         (Some(_), _) => Notification::Other,
         (None, Some(request)) => Notification::Withdraw(request),
     }
+}
+
+/// The notification that a call goes on: its time in seconds rises, and `message` says where
+/// it is. (`message` came with 2025-03-26; earlier clients pass it over.)
+pub fn progress(token: &Value, elapsed: Duration, message: &str) -> String {
+    json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/progress",
+        "params": {
+            "progressToken": token,
+            "progress": (elapsed.as_secs_f64() * 1e3).round() / 1e3,
+            "message": message,
+        },
+    })
+    .to_string()
 }
 
 /// The result of `tools/call`: the payload as one text item.

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
+use crate::overflow::Cut;
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -99,6 +100,16 @@ impl Turn<'_> {
     /// The text of the phrase log and its number of phrases.
     pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
         self.session.evaluator.log()
+    }
+
+    /// Completes when somebody asks this turn to stop.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await
+    }
+
+    /// A text as a reply shows it.
+    pub fn cut(&self, name: &str, text: String) -> Cut {
+        self.session.evaluator.cut(name, text)
     }
 
     pub fn checkpoints(&self) -> Checkpoints {

@@ -4,6 +4,7 @@
 mod arguments;
 mod cancel;
 mod checkpoint;
+mod compile_to_binary;
 mod env;
 mod eval;
 mod eval_batch;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 pub use arguments::{Arguments, Field, Kind, fields};
 
 use crate::error::EvaluatorError;
+use crate::progress::Progress;
 use crate::router::Router;
 use crate::session::Local;
 
@@ -33,6 +35,7 @@ pub static ALL: &[Tool] = &[
     cancel::TOOL,
     checkpoint::TOOL,
     restore::TOOL,
+    compile_to_binary::TOOL,
 ];
 
 /// What a client reads before its first call.
@@ -65,6 +68,7 @@ pub struct Call {
     pub session: Arc<Local>,
     /// Cancelled when the client takes the call back.
     pub cancel: CancellationToken,
+    pub progress: Progress,
 }
 
 pub type Running = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + Send>>;
@@ -133,6 +137,7 @@ pub async fn call(
     arguments: Map<String, Value>,
     router: &Router,
     cancel: CancellationToken,
+    progress: Progress,
 ) -> Answer {
     let result = match prepare(tool, arguments, router) {
         Ok((arguments, session)) => {
@@ -140,6 +145,7 @@ pub async fn call(
                 arguments,
                 session,
                 cancel,
+                progress,
             })
             .await
         }

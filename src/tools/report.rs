@@ -146,7 +146,7 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     }
 }
 
-fn seconds(limit: Duration) -> String {
+pub fn seconds(limit: Duration) -> String {
     format!("{} s", limit.as_secs_f64())
 }
 

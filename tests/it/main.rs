@@ -9,6 +9,7 @@ mod interrupt;
 mod output;
 mod phrase_log;
 mod process;
+mod promotion;
 mod protocol;
 mod reset;
 mod soundness;

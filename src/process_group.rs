@@ -1,0 +1,77 @@
+//! Programs that topup runs, each in a process group of its own, so that it can be ended
+//! with all that it has started, and ends with topup.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The groups that run now.
+static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
+
+/// What a program has to end by itself.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// A running program. To be waited for, or ended.
+pub struct Group {
+    child: Child,
+}
+
+impl Group {
+    /// Starts `command`.
+    pub fn spawn(command: &mut Command) -> io::Result<Group> {
+        command.process_group(0);
+        // Started and listed in one step, so that `end_all` misses none.
+        let mut running = running();
+        let child = command.spawn()?;
+        running.extend(Pid::from_raw(child.id() as i32));
+        Ok(Group { child })
+    }
+
+    /// Its process number, which is its group's.
+    pub fn id(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Waits for the program to end by itself.
+    pub fn wait(&mut self) -> io::Result<ExitStatus> {
+        let status = self.child.wait();
+        forget(self.id());
+        status
+    }
+}
+
+/// Sends a signal to a group that was not waited for yet.
+pub fn signal(id: i32, signal: Signal) {
+    if let Some(group) = Pid::from_raw(id) {
+        // It may have ended a moment ago.
+        let _ = kill_process_group(group, signal);
+    }
+}
+
+/// A group's leader was waited for by other means.
+pub fn forget(id: i32) {
+    running().retain(|group| Some(*group) != Pid::from_raw(id));
+}
+
+/// Ends what runs and lets nothing more begin; to be called when the process is about to
+/// end.
+pub fn end_all() {
+    let running = running();
+    for stop in [Signal::TERM, Signal::KILL] {
+        for group in running.iter() {
+            let _ = kill_process_group(*group, stop);
+        }
+        if stop == Signal::TERM && !running.is_empty() {
+            std::thread::sleep(GRACE);
+        }
+    }
+    std::mem::forget(running);
+}
+
+fn running() -> MutexGuard<'static, Vec<Pid>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
