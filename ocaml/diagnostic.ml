@@ -77,11 +77,13 @@ let clamp_location (loc : Location.t) =
   let after (pos : Lexing.position) =
     pos.pos_fname = input_name && pos.pos_cnum > String.length !source
   in
-  let first, last = end_of_source () in
-  { loc with
-    loc_start = (if after loc.loc_start then first else loc.loc_start)
-  ; loc_end = (if after loc.loc_end then last else loc.loc_end)
-  }
+  if not (after loc.loc_start || after loc.loc_end) then loc
+  else
+    let first, last = end_of_source () in
+    { loc with
+      loc_start = (if after loc.loc_start then first else loc.loc_start)
+    ; loc_end = (if after loc.loc_end then last else loc.loc_end)
+    }
 
 let column (pos : Lexing.position) =
   let bytes = pos.pos_cnum - pos.pos_bol in

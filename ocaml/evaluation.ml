@@ -7,7 +7,7 @@ type run =
   ; mutable reports : Diagnostic.t list
   ; mutable errors : Diagnostic.t list
   ; mutable failed : bool
-  ; quiet : bool  (* what phrases before the last print is not wanted *)
+  ; quiet : bool  (* what was said of phrases before the last is not wanted *)
   ; depth : int  (* of files that use files *)
   }
 
@@ -39,11 +39,11 @@ let printing run f printed ~otherwise =
   | Error failures -> fail run failures; otherwise
 
 let settle run =
-  Option.iter
-    (fun printed ->
-      if not run.quiet then
-        run.earlier <- printing run Runner.show printed ~otherwise:"" :: run.earlier)
-    run.last;
+  (match run.last with
+  | None -> ()
+  | Some _ when run.quiet -> run.reports <- []
+  | Some printed ->
+    run.earlier <- printing run Runner.show printed ~otherwise:"" :: run.earlier);
   run.last <- None
 
 let max_depth = 64

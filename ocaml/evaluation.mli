@@ -1,7 +1,7 @@
 (** The run of one source: its phrases in order, up to the first that fails. *)
 
 (** [eval ~quiet source] runs the phrases of [source]. With [quiet], what the phrases
-    before the last print is left out. It raises nothing that user code or the compiler
+    before the last print and are warned of is left out. It raises nothing that user code or the compiler
     raised. *)
 val eval : quiet:bool -> string -> Outcome.t
 

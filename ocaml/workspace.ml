@@ -77,15 +77,15 @@ let contains part text =
   | exception Not_found -> false
 
 let binding (name, (description : Types.value_description)) =
-  let print ppf () =
-    Printtyp.wrap_printing_env ~error:false !Toploop.toplevel_env (fun () ->
-        Printtyp.type_scheme ppf description.val_type)
-  in
-  { name; typ = Diagnostic.text print () }
+  { name; typ = Diagnostic.text Printtyp.type_scheme description.val_type }
 
 let bindings ~filter ~all ~limit =
   let own = own_values () in
   let values = if all then library_values own @ own else own in
   let wanted = List.filter (fun (name, _) -> contains filter name) values in
   let shown = List.filteri (fun i _ -> i < limit) wanted in
-  List.map binding shown, List.length wanted
+  let printed =
+    Printtyp.wrap_printing_env ~error:false !Toploop.toplevel_env (fun () ->
+        List.map binding shown)
+  in
+  printed, List.length wanted

@@ -244,11 +244,11 @@ fn a_checkpoint_brings_the_session_back() {
         let home = Home::new();
         let mut client = home.start(executable);
         client.eval("type shape = Square of int | Circle;; let area = function Square n -> n * n | Circle -> 3");
-        client.eval("let r = ref 1;; r := 5");
+        client.eval("let r = ref 1;; r := 5;; let partial = function 1 -> 2");
         client.eval("failwith \"not in the log\"");
         client.eval("area (Square !r)");
         let reply = checkpoint(&mut client, "good-1.0");
-        assert_eq!(reply["phrases"], 5);
+        assert_eq!(reply["phrases"], 6);
         let path = home.path(".topup/checkpoints/good-1.0.ml");
         assert_eq!(reply["path"], path.to_str().unwrap());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
@@ -257,17 +257,19 @@ fn a_checkpoint_brings_the_session_back() {
         let reply = restore(&mut client, "good-1.0");
         assert_eq!(reply["value_repr"], "25", "{reply}");
         assert!(
-            reply["notice"].as_str().unwrap().contains("5 phrases"),
+            reply["notice"].as_str().unwrap().contains("6 phrases"),
             "{reply}"
         );
+        // What its phrases printed and were warned of is known.
         assert!(reply.get("earlier").is_none(), "{reply}");
+        assert_eq!(reply["warnings"], json!([]));
         assert_eq!(client.eval("area (Square 3)")["value_repr"], "9");
         let (env, _) = client.call("env", json!({}));
-        assert_eq!(env["total"], 2);
+        assert_eq!(env["total"], 3);
 
         // The log is the checkpoint's, and goes on from there.
         client.eval("let later = 1");
-        assert_eq!(checkpoint(&mut client, "later")["phrases"], 7);
+        assert_eq!(checkpoint(&mut client, "later")["phrases"], 8);
         assert!(text(&home.path(".topup/checkpoints/later.ml")).starts_with(&text(&path)));
 
         // Another process, and the other executable.

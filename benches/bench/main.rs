@@ -1,21 +1,27 @@
 //! topup against the plain toplevels of the same OCaml, in one run. Prints a table of
 //! ratios with their targets; exits with 1 if one is missed.
 //!
-//! `make bench` runs it; arguments choose parts (eval, start, memory, output). A single figure moves with the machine; the ratio of two that
-//! were taken side by side hardly does.
+//! `make bench` runs it; arguments choose parts (eval, start, memory, output, workspace). A
+//! single figure moves with the machine; the ratio of two that were taken side by side
+//! hardly does.
 
-#[path = "../tests/it/support.rs"]
+#[path = "../../tests/it/support.rs"]
 #[allow(dead_code, reason = "shared with tests/it, which uses the rest")]
 mod support;
 
+mod plain;
+mod table;
+mod workspace;
+
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio, exit};
+use std::process::{Command, exit};
 use std::time::{Duration, Instant};
 
+use plain::Plain;
 use serde_json::json;
 use support::{Client, Executable, executables, payload, resident, toolchain};
+use table::Table;
 
 const PHRASES: usize = 2_000;
 const STRETCH: usize = 50;
@@ -64,6 +70,10 @@ fn main() {
         }
         if wanted("output") {
             output(executable, &peer, &mut table);
+        }
+        if wanted("workspace") {
+            workspace::many_bindings(executable, &mut table);
+            workspace::restore(executable, &peer, &mut table);
         }
     }
     if !table.print() {
@@ -226,52 +236,6 @@ fn phrase(index: usize) -> String {
     }
 }
 
-/// The plain toplevel, fed like a terminal would.
-struct Plain {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Plain {
-    fn start(peer: &Path) -> Plain {
-        let mut child = Command::new(peer)
-            .args(["-noprompt", "-noinit", "-nopromptcont", "-no-version"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the peer starts");
-        let input = child.stdin.take().expect("piped");
-        let output = BufReader::new(child.stdout.take().expect("piped"));
-        Plain {
-            child,
-            input,
-            output,
-        }
-    }
-
-    fn eval(&mut self, phrase: &str) {
-        self.input
-            .write_all(format!("{phrase}\n").as_bytes())
-            .expect("written");
-        let mut line = String::new();
-        while line.trim().is_empty() {
-            line.clear();
-            assert!(
-                self.output.read_line(&mut line).expect("readable") > 0,
-                "the peer ended"
-            );
-        }
-    }
-}
-
-impl Drop for Plain {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Milliseconds.
 fn timed(work: impl FnOnce()) -> f64 {
     let begun = Instant::now();
@@ -282,47 +246,4 @@ fn timed(work: impl FnOnce()) -> f64 {
 fn quantile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
     values[(values.len() * percent / 100).min(values.len() - 1)]
-}
-
-#[derive(Default)]
-struct Table {
-    rows: Vec<String>,
-    missed: bool,
-}
-
-impl Table {
-    fn ratio(&mut self, what: &str, ours: f64, theirs: f64, target: Option<f64>) {
-        let ratio = ours / theirs;
-        let target = self.target(ratio, target);
-        self.rows.push(format!(
-            "| {what} | {ours:.2} | {theirs:.2} | {ratio:.2} | {target} |"
-        ));
-        println!("{}", self.rows.last().expect("just pushed"));
-    }
-
-    fn size(&mut self, what: &str, megabytes: f64, limit: f64) {
-        let target = self.target(megabytes, Some(limit));
-        self.rows
-            .push(format!("| {what} (MB) | {megabytes:.1} | | | {target} |"));
-        println!("{}", self.rows.last().expect("just pushed"));
-    }
-
-    fn target(&mut self, value: f64, target: Option<f64>) -> String {
-        let Some(target) = target else {
-            return "".into();
-        };
-        // As precise as it is printed.
-        let met = (value * 100.0).round() <= target * 100.0;
-        self.missed |= !met;
-        format!("≤ {target}{}", if met { "" } else { " MISSED" })
-    }
-
-    /// False if a target was missed.
-    fn print(&self) -> bool {
-        println!("\n| | topup | plain | ratio | target |\n|---|---|---|---|---|");
-        for row in &self.rows {
-            println!("{row}");
-        }
-        !self.missed && !self.rows.is_empty()
-    }
 }
