@@ -11,8 +11,10 @@ use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::progress::{self, Progress};
+use crate::protocol::batch::{BatchId, Batches};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
-use crate::protocol::mcp::{self, Notification, Request};
+use crate::protocol::mcp::{self, Negotiation, Notification, Request};
+use crate::protocol::revision::Revision;
 use crate::router::Router;
 use crate::tools::{self, Answer, Tool};
 use crate::transport::{Connection, Message, Outgoing};
@@ -50,6 +52,8 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
         router,
         outgoing,
         events,
+        negotiation: Negotiation::default(),
+        batches: Batches::default(),
         pending: HashMap::new(),
     };
     let mut open = true;
@@ -86,6 +90,8 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
 struct Server {
     router: Arc<Router>,
     outgoing: Outgoing,
+    negotiation: Negotiation,
+    batches: Batches,
     /// Where calls report.
     events: mpsc::UnboundedSender<Event>,
     /// Calls in flight, each with what takes it back.
@@ -97,31 +103,75 @@ struct Pending {
     /// Taken back by its own client, which gets no answer.
     withdrawn: bool,
     progress_token: Option<Value>,
+    /// What its reply is written in.
+    revision: Revision,
+    batch: Option<BatchId>,
 }
 
 impl Server {
     fn message(&mut self, message: Message) {
         match jsonrpc::read(message) {
-            Incoming::Request { id, method, params } => self.request(id, &method, params),
-            Incoming::Notification { method, params } => self.notification(&method, &params),
-            Incoming::Bad { id, fault } => self.refuse(id.as_ref(), fault),
-            Incoming::Ignored => {}
+            Incoming::Batch(messages) if self.negotiation.revision().has_batches() => {
+                let requests = messages.iter().filter(|message| message.wants_reply());
+                let batch = self.batches.begin(requests.count());
+                for message in messages {
+                    self.single(message, Some(batch));
+                }
+            }
+            Incoming::Batch(_) => {
+                let reason = "batches belong to revision 2025-03-26; send one message a line";
+                self.refuse(None, None, Fault::invalid_request(reason));
+            }
+            message => self.single(message, None),
         }
     }
 
-    fn request(&mut self, id: Id, method: &str, params: Map<String, Value>) {
+    fn single(&mut self, message: Incoming, batch: Option<BatchId>) {
+        match message {
+            Incoming::Request { id, method, params } => self.request(id, &method, params, batch),
+            Incoming::Notification { method, params } => self.notification(&method, &params),
+            Incoming::Bad { id, fault } => self.refuse(batch, id.as_ref(), fault),
+            Incoming::Ignored | Incoming::Batch(_) => {}
+        }
+    }
+
+    fn request(
+        &mut self,
+        id: Id,
+        method: &str,
+        params: Map<String, Value>,
+        batch: Option<BatchId>,
+    ) {
         if self.pending.contains_key(&id) {
             let reason = "a request with this id is still in flight";
-            return self.refuse(Some(&id), Fault::invalid_request(reason));
+            return self.refuse(batch, Some(&id), Fault::invalid_request(reason));
         }
-        match mcp::request(method, params) {
-            Ok(Request::Now(result)) => self.outgoing.line(jsonrpc::reply(Some(&id), Ok(result))),
-            Ok(Request::Call {
-                tool,
-                arguments,
-                progress_token,
-            }) => self.call(id, tool, arguments, progress_token),
-            Err(fault) => self.refuse(Some(&id), fault),
+        if batch.is_some() && method == "initialize" {
+            let reason = "initialize must not be part of a batch";
+            return self.refuse(batch, Some(&id), Fault::invalid_request(reason));
+        }
+        match self.negotiation.request(method, params) {
+            Ok((_, Request::Now(result))) => {
+                self.send(batch, Some(jsonrpc::reply(Some(&id), Ok(result))));
+            }
+            Ok((
+                revision,
+                Request::Call {
+                    tool,
+                    arguments,
+                    progress_token,
+                },
+            )) => {
+                let pending = Pending {
+                    cancel: CancellationToken::new(),
+                    withdrawn: false,
+                    progress_token,
+                    revision,
+                    batch,
+                };
+                self.call(id, tool, arguments, pending);
+            }
+            Err(fault) => self.refuse(batch, Some(&id), fault),
         }
     }
 
@@ -130,18 +180,11 @@ impl Server {
         id: Id,
         tool: &'static Tool,
         arguments: Map<String, Value>,
-        progress_token: Option<Value>,
+        pending: Pending,
     ) {
-        let cancel = CancellationToken::new();
-        let wants_progress = progress_token.is_some();
-        self.pending.insert(
-            id.clone(),
-            Pending {
-                cancel: cancel.clone(),
-                withdrawn: false,
-                progress_token,
-            },
-        );
+        let cancel = pending.cancel.clone();
+        let wants_progress = pending.progress_token.is_some();
+        self.pending.insert(id.clone(), pending);
         let router = Arc::clone(&self.router);
         let events = self.events.clone();
         tokio::spawn(async move {
@@ -161,21 +204,32 @@ impl Server {
         if let Some(Pending {
             withdrawn: false,
             progress_token: Some(token),
+            revision,
             ..
         }) = self.pending.get(id)
         {
-            self.outgoing.line(mcp::progress(token, elapsed, message));
+            let line = mcp::progress(*revision, token, elapsed, message);
+            self.outgoing.line(line);
         }
     }
 
     fn finish(&mut self, id: Id, answer: Answer) {
-        let withdrawn = self
-            .pending
-            .remove(&id)
-            .is_none_or(|pending| pending.withdrawn);
-        if !withdrawn {
-            self.outgoing
-                .line(jsonrpc::reply(Some(&id), Ok(mcp::call_result(answer))));
+        let Some(pending) = self.pending.remove(&id) else {
+            return;
+        };
+        let result = mcp::call_result(pending.revision, answer);
+        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(Some(&id), Ok(result)));
+        self.send(pending.batch, reply);
+    }
+
+    /// Sends a reply, with those of its batch if it belongs to one.
+    fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
+        let line = match batch {
+            Some(batch) => self.batches.settle(batch, reply),
+            None => reply,
+        };
+        if let Some(line) = line {
+            self.outgoing.line(line);
         }
     }
 
@@ -193,8 +247,8 @@ impl Server {
         }
     }
 
-    fn refuse(&self, id: Option<&Id>, fault: Fault) {
-        self.outgoing.line(jsonrpc::reply(id, Err::<(), _>(fault)));
+    fn refuse(&mut self, batch: Option<BatchId>, id: Option<&Id>, fault: Fault) {
+        self.send(batch, Some(jsonrpc::reply(id, Err::<(), _>(fault))));
     }
 
     fn abandon(&self) {

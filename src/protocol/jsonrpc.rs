@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0 envelopes. A response is a `Result`.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::transport::{BadLine, Message};
 
@@ -22,6 +22,8 @@ pub enum Incoming {
         method: String,
         params: Map<String, Value>,
     },
+    /// Several at once, none of them a batch itself.
+    Batch(Vec<Incoming>),
     /// To be answered with an error; the id only if it could be read.
     Bad { id: Option<Id>, fault: Fault },
     /// Something that must not be answered: a response, or a malformed notification.
@@ -33,6 +35,8 @@ pub enum Incoming {
 pub struct Fault {
     pub code: i32,
     pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
 }
 
 impl Fault {
@@ -52,10 +56,20 @@ impl Fault {
         Fault::new(-32602, reason)
     }
 
+    /// A revision that is not served; the client may pick one that is.
+    pub fn unsupported_version(requested: &str, supported: &[&str]) -> Fault {
+        let message = format!("protocol version {requested:?} is not supported");
+        Fault {
+            data: Some(json!({ "supported": supported, "requested": requested })),
+            ..Fault::new(-32022, message)
+        }
+    }
+
     fn new(code: i32, message: impl Into<String>) -> Fault {
         Fault {
             code,
             message: message.into(),
+            data: None,
         }
     }
 }
@@ -64,7 +78,8 @@ impl Fault {
 pub fn read(message: Message) -> Incoming {
     match message {
         Ok(Value::Object(object)) => envelope(object),
-        Ok(Value::Array(_)) => bad(None, "batches are not served; send one request a line"),
+        Ok(Value::Array(messages)) if messages.is_empty() => bad(None, "an empty batch"),
+        Ok(Value::Array(messages)) => Incoming::Batch(messages.into_iter().map(member).collect()),
         Ok(_) => bad(None, "a message is a JSON object"),
         Err(BadLine::Syntax(reason)) => Incoming::Bad {
             id: None,
@@ -73,6 +88,14 @@ pub fn read(message: Message) -> Incoming {
         Err(BadLine::TooLong(limit)) => {
             bad(None, format!("a message is at most {limit} bytes long"))
         }
+    }
+}
+
+/// One message of a batch.
+fn member(message: Value) -> Incoming {
+    match message {
+        Value::Object(object) => envelope(object),
+        _ => bad(None, "a message of a batch is a JSON object"),
     }
 }
 
@@ -108,6 +131,13 @@ fn envelope(mut object: Map<String, Value>) -> Incoming {
     match id {
         Some(id) => Incoming::Request { id, method, params },
         None => Incoming::Notification { method, params },
+    }
+}
+
+impl Incoming {
+    /// Whether it gets a reply.
+    pub fn wants_reply(&self) -> bool {
+        matches!(self, Incoming::Request { .. } | Incoming::Bad { .. })
     }
 }
 

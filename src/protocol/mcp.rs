@@ -1,4 +1,5 @@
-//! What the methods of MCP mean, in the handshake era (2024-11-05 to 2025-11-25).
+//! What the methods of MCP mean, in both eras: with a handshake (2024-11-05 to 2025-11-25)
+//! and stateless (2026-07-28), side by side on one connection.
 
 use std::time::Duration;
 
@@ -6,10 +7,15 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{Fault, Id, id_of};
+use super::revision::Revision;
 use crate::tools::{self, Answer, Tool};
 
-/// The revisions whose `initialize` is answered with the client's own.
-pub const REVISIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+/// The protocol's side of one connection.
+#[derive(Default)]
+pub struct Negotiation {
+    /// What the latest handshake settled.
+    agreed: Option<Revision>,
+}
 
 /// What a request asks for.
 pub enum Request {
@@ -23,54 +29,147 @@ pub enum Request {
     },
 }
 
-/// Reads a request.
-pub fn request(method: &str, mut params: Map<String, Value>) -> Result<Request, Fault> {
-    match method {
-        "initialize" => Ok(Request::Now(initialize(&params))),
-        "ping" => Ok(Request::Now(json!({}))),
-        "tools/list" => Ok(Request::Now(json!({ "tools": tools::descriptors() }))),
-        "tools/call" => {
-            let name = match params.remove("name") {
-                Some(Value::String(name)) => name,
-                _ => return Err(Fault::invalid_params("params.name must be a tool's name")),
-            };
-            let arguments = match params.remove("arguments") {
-                None | Some(Value::Null) => Map::new(),
-                Some(Value::Object(arguments)) => arguments,
-                Some(_) => return Err(Fault::invalid_params("params.arguments must be an object")),
-            };
-            let tool = tools::find(&name).ok_or_else(|| {
-                Fault::invalid_params(format!("unknown tool {name:?}; {}", known()))
-            })?;
-            let token = params
-                .get("_meta")
-                .and_then(|meta| meta.get("progressToken"));
-            let progress_token = token.filter(|t| t.is_string() || t.is_number()).cloned();
-            Ok(Request::Call {
-                tool,
-                arguments,
-                progress_token,
-            })
-        }
-        _ => Err(Fault::unknown_method(method)),
+/// Keys of a stateless request's `_meta`, and of its result's.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// How long clients may keep the list of tools, which does not change while we run.
+const TOOLS_TTL_MS: u64 = 3_600_000;
+
+impl Negotiation {
+    /// The revision of requests that name none.
+    pub fn revision(&self) -> Revision {
+        self.agreed.unwrap_or(Revision::V2024_11_05)
+    }
+
+    /// Reads a request; also returns the revision that its reply is to be in.
+    pub fn request(
+        &mut self,
+        method: &str,
+        params: Map<String, Value>,
+    ) -> Result<(Revision, Request), Fault> {
+        let revision = match stateless(&params)? {
+            Some(revision) => revision,
+            // It belongs to the stateless era, whatever its `_meta` lacks.
+            None if method == "server/discover" => return Err(missing(VERSION)),
+            None => self.revision(),
+        };
+        let request = match method {
+            "initialize" if !revision.is_stateless() => Request::Now(self.initialize(&params)),
+            "ping" if !revision.is_stateless() => Request::Now(json!({})),
+            "server/discover" => Request::Now(discover()),
+            "tools/list" => Request::Now(tools_list(revision)),
+            "tools/call" => call(params)?,
+            _ => return Err(Fault::unknown_method(method)),
+        };
+        Ok((revision, request))
+    }
+
+    fn initialize(&mut self, params: &Map<String, Value>) -> Value {
+        let asked = params.get("protocolVersion").and_then(Value::as_str);
+        let agreed = asked
+            .and_then(Revision::named)
+            .filter(|revision| !revision.is_stateless())
+            .unwrap_or(Revision::V2024_11_05);
+        self.agreed = Some(agreed);
+        json!({
+            "protocolVersion": agreed.name(),
+            "capabilities": capabilities(),
+            "serverInfo": server_info(),
+            "instructions": tools::INSTRUCTIONS,
+        })
     }
 }
 
-fn known() -> String {
-    let names: Vec<_> = tools::ALL.iter().map(|tool| tool.name).collect();
-    format!("the tools are {}", names.join(", "))
+/// The revision that a request of the stateless era names; `None` for one of the other.
+fn stateless(params: &Map<String, Value>) -> Result<Option<Revision>, Fault> {
+    let meta = params.get("_meta").and_then(Value::as_object);
+    let Some(asked) = meta.and_then(|meta| meta.get(VERSION)) else {
+        return Ok(None);
+    };
+    let Some(name) = asked.as_str() else {
+        return Err(Fault::invalid_params(format!(
+            "_meta.{VERSION} must be a string"
+        )));
+    };
+    match Revision::named(name).filter(|revision| revision.is_stateless()) {
+        None => Err(Fault::unsupported_version(name, &names())),
+        Some(_)
+            if !meta.is_some_and(|meta| meta.get(CAPABILITIES).is_some_and(Value::is_object)) =>
+        {
+            Err(missing(CAPABILITIES))
+        }
+        revision => Ok(revision),
+    }
 }
 
-fn initialize(params: &Map<String, Value>) -> Value {
-    let asked = params.get("protocolVersion").and_then(Value::as_str);
-    let revision = asked
-        .filter(|asked| REVISIONS.contains(asked))
-        .unwrap_or(REVISIONS[0]);
+fn missing(key: &str) -> Fault {
+    Fault::invalid_params(format!("params._meta lacks {key:?}"))
+}
+
+/// Every revision that is served, the newest first.
+fn names() -> Vec<&'static str> {
+    Revision::ALL.iter().rev().map(|r| r.name()).collect()
+}
+
+fn capabilities() -> Value {
+    json!({ "tools": {} })
+}
+
+fn server_info() -> Value {
+    json!({ "name": "topup", "version": env!("CARGO_PKG_VERSION") })
+}
+
+fn discover() -> Value {
     json!({
-        "protocolVersion": revision,
-        "capabilities": { "tools": {} },
-        "serverInfo": { "name": "topup", "version": env!("CARGO_PKG_VERSION") },
+        "resultType": "complete",
+        "supportedVersions": names(),
+        "capabilities": capabilities(),
         "instructions": tools::INSTRUCTIONS,
+        // Hosts and sessions come and go.
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": { SERVER_INFO: server_info() },
+    })
+}
+
+fn tools_list(revision: Revision) -> Value {
+    let mut result = json!({ "tools": tools::descriptors(revision) });
+    if revision.is_stateless() {
+        result["resultType"] = "complete".into();
+        result["ttlMs"] = TOOLS_TTL_MS.into();
+        result["cacheScope"] = "public".into();
+        result["_meta"] = json!({ SERVER_INFO: server_info() });
+    }
+    result
+}
+
+fn call(mut params: Map<String, Value>) -> Result<Request, Fault> {
+    let name = match params.remove("name") {
+        Some(Value::String(name)) => name,
+        _ => return Err(Fault::invalid_params("params.name must be a tool's name")),
+    };
+    let arguments = match params.remove("arguments") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(arguments)) => arguments,
+        Some(_) => return Err(Fault::invalid_params("params.arguments must be an object")),
+    };
+    let known = || {
+        let names: Vec<_> = tools::ALL.iter().map(|tool| tool.name).collect();
+        names.join(", ")
+    };
+    let tool = tools::find(&name).ok_or_else(|| {
+        Fault::invalid_params(format!("unknown tool {name:?}; the tools are {}", known()))
+    })?;
+    let token = params
+        .get("_meta")
+        .and_then(|meta| meta.get("progressToken"));
+    let progress_token = token.filter(|t| t.is_string() || t.is_number()).cloned();
+    Ok(Request::Call {
+        tool,
+        arguments,
+        progress_token,
     })
 }
 
@@ -101,38 +200,43 @@ pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
 }
 
 /// The notification that a call goes on: its time in seconds rises, and `message` says where
-/// it is. (`message` came with 2025-03-26; earlier clients pass it over.)
-pub fn progress(token: &Value, elapsed: Duration, message: &str) -> String {
-    json!({
-        "jsonrpc": "2.0",
-        "method": "notifications/progress",
-        "params": {
-            "progressToken": token,
-            "progress": (elapsed.as_secs_f64() * 1e3).round() / 1e3,
-            "message": message,
-        },
-    })
-    .to_string()
+/// it is.
+pub fn progress(revision: Revision, token: &Value, elapsed: Duration, message: &str) -> String {
+    let mut params = json!({
+        "progressToken": token,
+        "progress": (elapsed.as_secs_f64() * 1e3).round() / 1e3,
+    });
+    if revision.has_annotations() {
+        params["message"] = message.into();
+    }
+    json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }).to_string()
 }
 
 /// The result of `tools/call`: the payload as one text item.
-pub fn call_result(answer: Answer) -> impl Serialize {
+pub fn call_result(revision: Revision, answer: Answer) -> impl Serialize {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct CallResult {
         content: [Text; 1],
         is_error: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result_type: Option<&'static str>,
+        #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+        meta: Option<Value>,
     }
     #[derive(Serialize)]
     struct Text {
         r#type: &'static str,
         text: String,
     }
+    let stateless = revision.is_stateless();
     CallResult {
         is_error: answer.is_error,
         content: [Text {
             r#type: "text",
             text: answer.payload,
         }],
+        result_type: stateless.then_some("complete"),
+        meta: stateless.then(|| json!({ SERVER_INFO: server_info() })),
     }
 }

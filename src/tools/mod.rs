@@ -23,6 +23,7 @@ pub use arguments::{Arguments, Field, Kind, fields};
 
 use crate::error::EvaluatorError;
 use crate::progress::Progress;
+use crate::protocol::revision::Revision;
 use crate::router::Router;
 use crate::session::Local;
 
@@ -164,23 +165,28 @@ fn prepare(
     Ok((arguments, session))
 }
 
-/// The `tools` array of `tools/list`.
-pub fn descriptors() -> Vec<Value> {
-    ALL.iter().map(descriptor).collect()
+/// The `tools` array of `tools/list`, with what the revision knows.
+pub fn descriptors(revision: Revision) -> Vec<Value> {
+    ALL.iter().map(|tool| descriptor(tool, revision)).collect()
 }
 
-fn descriptor(tool: &Tool) -> Value {
-    json!({
+fn descriptor(tool: &Tool, revision: Revision) -> Value {
+    let mut descriptor = json!({
         "name": tool.name,
-        "title": tool.title,
         "description": tool.description,
         "inputSchema": arguments::schema(tool),
-        "annotations": {
+    });
+    if revision.has_titles() {
+        descriptor["title"] = tool.title.into();
+    }
+    if revision.has_annotations() {
+        descriptor["annotations"] = json!({
             "title": tool.title,
             "readOnlyHint": tool.hints.read_only,
             "destructiveHint": tool.hints.destructive,
             "idempotentHint": tool.hints.idempotent,
             "openWorldHint": !tool.hints.read_only,
-        },
-    })
+        });
+    }
+    descriptor
 }

@@ -5,6 +5,7 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
+mod eras;
 mod interrupt;
 mod output;
 mod phrase_log;
