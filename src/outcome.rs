@@ -77,3 +77,6 @@ pub struct Bindings {
     pub shown: Vec<Binding>,
     pub total: usize,
 }
+
+/// The names of the units that a file brought, or why it brought none.
+pub type Loaded = Result<Vec<String>, String>;

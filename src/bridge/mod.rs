@@ -17,7 +17,7 @@ use std::ptr;
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Bindings, Outcome};
+use crate::outcome::{Bindings, Loaded, Outcome};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -38,6 +38,8 @@ pub struct Runtime {
     replay: Function,
     reset: Function,
     env: Function,
+    load: Function,
+    packages: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -63,6 +65,8 @@ impl Runtime {
             replay: Function::named(c"topup_replay")?,
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
+            load: Function::named(c"topup_load")?,
+            packages: Function::named(c"topup_packages")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -102,6 +106,21 @@ impl Runtime {
         )?;
         // SAFETY: `Toplevel.env` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::bindings(pair) })
+    }
+
+    /// Links a file of compiled code and runs its initialisers.
+    pub fn load(&self, path: &[u8]) -> Result<Loaded, String> {
+        // SAFETY: the value is handed on at once.
+        let pair = self.load.call(unsafe { ocaml_string(path) })?;
+        // SAFETY: `Toplevel.load` returns such a pair, and nothing below allocates.
+        Ok(unsafe { values::loaded(pair) })
+    }
+
+    /// The packages that the session required by name, in order.
+    pub fn packages(&self) -> Result<Vec<String>, String> {
+        let names = self.packages.call(UNIT)?;
+        // SAFETY: `Toplevel.packages` returns a list of strings, and nothing below allocates.
+        Ok(unsafe { values::list(names, |name| values::string(name)) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.

@@ -8,7 +8,7 @@
 
 use ocaml::sys::{self, Value};
 
-use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
+use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Severity, Span};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -34,6 +34,16 @@ pub unsafe fn bindings(value: Value) -> Bindings {
                 typ: string(field(v, 1)),
             }),
             total: int(field(value, 1)).max(0) as usize,
+        }
+    }
+}
+
+/// The names and the error that `Toplevel.load` returns.
+pub unsafe fn loaded(value: Value) -> Loaded {
+    unsafe {
+        match option(field(value, 1)) {
+            Some(error) => Err(string(error)),
+            None => Ok(list(field(value, 0), |v| string(v))),
         }
     }
 }

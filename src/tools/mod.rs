@@ -7,6 +7,7 @@ mod checkpoint;
 mod env;
 mod eval;
 mod eval_batch;
+mod load;
 mod report;
 mod reset;
 mod restore;
@@ -29,6 +30,7 @@ pub static ALL: &[Tool] = &[
     eval::TOOL,
     eval_batch::TOOL,
     env::TOOL,
+    load::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,

@@ -6,6 +6,8 @@
 unsafe extern "C" {}
 
 mod interrupt;
+mod libraries;
+mod load;
 mod output;
 mod process;
 mod protocol;
