@@ -2,8 +2,9 @@
 
 CARGO = cargo
 RELEASE = target/release
+PACKAGES = target/packages
 
-.PHONY: demo test bench conformance build toolchain lint
+.PHONY: demo test packages bench conformance build toolchain lint
 
 demo: build
 	@echo "demo: a conversation with $(RELEASE)/topup"
@@ -18,6 +19,13 @@ test: toolchain lint
 	@$(CARGO) build
 	@echo "test: a sample of the compiler's own expectations"
 	@$(CARGO) bench --bench conformance
+	@$(MAKE) --no-print-directory packages
+
+# With Debian's own OCaml, which has packages; in a target folder of its own.
+packages: toolchain
+	@.ci/toolchain packages
+	@echo "packages: topup with Debian's OCaml and its packages"
+	@TOPUP_OCAML=/usr CARGO_TARGET_DIR=$(PACKAGES) $(CARGO) test --release --test it -- --ignored real_packages
 
 lint: toolchain
 	@if $(CARGO) fmt --version >/dev/null 2>&1; \

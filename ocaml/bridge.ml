@@ -16,4 +16,6 @@ let () =
   Callback.register "topup_reset" Toplevel.reset;
   Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
   Callback.register "topup_program" (fun entry log -> Toplevel.program ~entry log);
+  Callback.register "topup_load" Toplevel.load;
+  Callback.register "topup_packages" Toplevel.packages;
   Callback.register "topup_flush" Toplevel.flush

@@ -15,5 +15,6 @@ val on_main_domain : unit -> bool
 (** Heeds [OCAMLTOP_INCLUDE_PATH], where the compiler knows it. *)
 val search_path_from_env : unit -> unit
 
-(** Makes [#load] and [#load_rec] raise when they fail, where they only print. *)
-val loads_raise : unit -> unit
+(** The file of a unit in the load path, whichever way its name begins: [Foo.cma] is
+    [foo.cma], too. @raise Not_found *)
+val find_unit_file : string -> string

@@ -58,6 +58,12 @@ let read_by name argument =
   | _ -> use_output argument
 
 let phrases : Parsetree.toplevel_phrase -> _ = function
+  (* What findlib's script would add is there, and runs [ocamlfind] instead. *)
+  | Ptop_dir
+      { pdir_name = { txt = "use"; _ }
+      ; pdir_arg = Some { pdira_desc = Pdir_string "topfind"; _ }
+      ; _
+      } -> Some (Ok (Phrases.of_file ~name:"topfind" ""))
   | Ptop_dir
       { pdir_name = { txt = ("use" | "mod_use" | "use_output") as name; _ }
       ; pdir_arg = Some { pdira_desc = Pdir_string argument; _ }

@@ -58,6 +58,12 @@ let formatter () =
     Format.set_formatter_out_functions out;
     Format.pp_set_formatter_out_functions Format.err_formatter err
 
+let load_path () =
+  let folders = Folders.all () in
+  fun () ->
+    let added = List.filter (fun folder -> not (List.mem folder folders)) (Folders.all ()) in
+    List.iter Load_path.remove_dir added
+
 let directory () =
   match Sys.getcwd () with
   | exception Sys_error _ -> ignore
@@ -95,7 +101,7 @@ let remember () =
     List.map
       (fun take -> take ())
       [ flags; setting Clflags.all_ppx; warnings; print_limits; out_printers; parsers; directives
-      ; formatter; directory; random
+      ; formatter; load_path; directory; random
       ];
   Variant.remember ();
   Workspace.remember_start ()
@@ -104,6 +110,8 @@ let restore () =
   remove_printers ();
   Workspace.forget_values ();
   Variant.forget ();
+  Archive.forget ();
+  Findlib.forget ();
   List.iter (fun restore -> restore ()) !restoring;
   Toploop.set_paths ();
   Toploop.initialize_toplevel_env ();

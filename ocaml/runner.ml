@@ -79,11 +79,26 @@ let raised phrase backtrace =
   let described = Diagnostic.error kind text in
   { described with text = whole }
 
+let initialiser_raised file exn backtrace =
+  let print ppf () =
+    Misc.protect_refs
+      [ R (Toploop.print_out_phrase, print_out_phrase) ]
+      (fun () -> Toploop.print_exception_outcome ppf exn)
+  in
+  let text =
+    Printf.sprintf "%s is not loaded: an initialiser raised.\n%s" file (Diagnostic.text print ())
+  in
+  let kind : Outcome.kind = if Interrupt.raised () then Interrupted else Exception in
+  let described = Diagnostic.error kind text in
+  { described with text = String.concat "\n" (text :: user_frames backtrace) }
+
 let describe exn =
-  match Location.error_of_exn exn with
-  | Some _ -> Option.to_list (Diagnostic.of_exn exn)
-  | None when Interrupt.raised () -> [ Diagnostic.error Interrupted "Interrupted." ]
-  | None -> Option.to_list (Diagnostic.of_exn exn)
+  match exn, Location.error_of_exn exn with
+  | Archive.Initialiser_raised (file, exn, backtrace), _ ->
+    [ initialiser_raised file exn backtrace ]
+  | _, Some _ -> Option.to_list (Diagnostic.of_exn exn)
+  | _ when Interrupt.raised () -> [ Diagnostic.error Interrupted "Interrupted." ]
+  | _ -> Option.to_list (Diagnostic.of_exn exn)
 
 let interruptible f = try Ok (Interrupt.guard f) with exn -> Error (describe exn)
 
@@ -137,6 +152,11 @@ let silent = function
   | "install_printer" | "remove_printer" | "warnings" | "warn_error" -> true
   | _ -> false
 
+(* These run user code, which prints for itself. *)
+let loads = function
+  | "load" | "load_rec" | "require" -> true
+  | _ -> false
+
 (* Directives print on the standard formatter. Those that fail say so there, and
    raise only outside of interactive use. *)
 let direct name ast =
@@ -152,6 +172,7 @@ let direct name ast =
       Format.pp_print_flush formatter ();
       Format.pp_set_formatter_out_functions formatter saved
   in
+  let redirect formatter = if loads name then ignore else redirect formatter in
   let restore_out = redirect Format.std_formatter in
   let restore_err = redirect Format.err_formatter in
   let restore () = restore_out (); restore_err () in

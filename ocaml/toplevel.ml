@@ -14,7 +14,8 @@ let boot () =
   Engine.install ();
   Interrupt.install ();
   Compat.search_path_from_env ();
-  Compat.loads_raise ();
+  Archive.install ();
+  Findlib.install ();
   Toploop.set_paths ();
   (try Toploop.initialize_toplevel_env ()
    with exn -> (
@@ -28,3 +29,16 @@ let replay source = Evaluation.eval ~quiet:true source
 let reset = Fresh.restore
 let env = Workspace.bindings
 let program = Program.of_log
+
+let load path =
+  ignore (Diagnostic.drain ());
+  Interrupt.forget ();
+  match Runner.interruptible (fun () -> Archive.load path) with
+  | Ok names -> names, None
+  | Error failures ->
+    let text (d : Diagnostic.t) =
+      if d.diagnostic.kind = Type then d.diagnostic.message else d.text
+    in
+    [], Some (String.concat "\n" (List.map text failures))
+
+let packages = Findlib.required

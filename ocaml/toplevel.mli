@@ -23,5 +23,12 @@ val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
 (** The session as a program (see {!Program.of_log}). *)
 val program : entry:string -> string -> (Program.t, string) result
 
+(** [load path] links a file of compiled code (see {!Archive.load}): the names of its
+    units, and why it could not be done. *)
+val load : string -> string list * string option
+
+(** The packages that the session required (see {!Findlib.required}). *)
+val packages : unit -> string list
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit

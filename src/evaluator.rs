@@ -14,6 +14,7 @@ use crate::error::EvaluatorError;
 use crate::eval_thread::{Boot, EvalThread, Job};
 pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
+use crate::outcome::Loaded;
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
@@ -109,6 +110,18 @@ impl Evaluator {
     /// Makes it a toplevel in which nothing has happened, with a new phrase log.
     pub async fn reset(&self, cancel: impl Future<Output = ()>) -> Result<Run<()>, EvaluatorError> {
         self.run(None, cancel, EvalThread::reset).await
+    }
+
+    /// Links a file of compiled code, whose initialisers are user code.
+    pub async fn load(
+        &self,
+        path: String,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<Run<Loaded>, EvaluatorError> {
+        self.run(self.settings.timeout, cancel, move |thread, runtime| {
+            thread.run(runtime, |runtime| runtime.load(path.as_bytes()))
+        })
+        .await
     }
 
     /// The text of the phrase log and its number of phrases.

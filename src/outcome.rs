@@ -88,3 +88,6 @@ pub struct Program {
     /// The texts of the phrases; the compiler calls the first one "phrase 1".
     pub phrases: Vec<String>,
 }
+
+/// The names of the units that a file brought, or why it brought none.
+pub type Loaded = Result<Vec<String>, String>;

@@ -82,7 +82,10 @@ let link objfile dll =
   in
   if Ccomp.command command <> 0 then Asmlink.call_linker_shared [ objfile ] dll
 
+let before_compilation = ref ignore
+
 let compile ppf program ~prefix =
+  !before_compilation ();
   Asmgen.compile_implementation ~toplevel:unknown
     ~backend:(module Backend : Backend_intf.S)
     ~prefixname:prefix ~middle_end ~ppf_dump:ppf program

@@ -6,6 +6,9 @@
 
 val install : unit -> unit
 
+(** Called before a phrase is compiled to machine code. Set by [Objfile]. *)
+val before_compilation : (unit -> unit) ref
+
 (** The backtrace of the exception that ended the last phrase; empty if none. *)
 val backtrace : unit -> string
 

@@ -17,7 +17,7 @@ use std::ptr;
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Bindings, Outcome, Program};
+use crate::outcome::{Bindings, Loaded, Outcome, Program};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -39,6 +39,8 @@ pub struct Runtime {
     reset: Function,
     env: Function,
     program: Function,
+    load: Function,
+    packages: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -65,6 +67,8 @@ impl Runtime {
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
             program: Function::named(c"topup_program")?,
+            load: Function::named(c"topup_load")?,
+            packages: Function::named(c"topup_packages")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -106,17 +110,27 @@ impl Runtime {
         Ok(unsafe { values::bindings(pair) })
     }
 
-    /// The packages that the session required.
-    pub fn packages(&self) -> Result<Vec<String>, String> {
-        Ok(Vec::new())
-    }
-
     /// The program of a phrase log (see `ocaml/program.mli`). The inner error says why
     /// `entry` will not do.
     pub fn program(&self, entry: &str, log: &[u8]) -> Result<Result<Program, String>, String> {
         let result = self.program.call_texts(entry.as_bytes(), log)?;
         // SAFETY: `Toplevel.program` returns such a result, and nothing below allocates.
         Ok(unsafe { values::program(result) })
+    }
+
+    /// Links a file of compiled code and runs its initialisers.
+    pub fn load(&self, path: &[u8]) -> Result<Loaded, String> {
+        // SAFETY: the value is handed on at once.
+        let pair = self.load.call(unsafe { ocaml_string(path) })?;
+        // SAFETY: `Toplevel.load` returns such a pair, and nothing below allocates.
+        Ok(unsafe { values::loaded(pair) })
+    }
+
+    /// The packages that the session required by name, in order.
+    pub fn packages(&self) -> Result<Vec<String>, String> {
+        let names = self.packages.call(UNIT)?;
+        // SAFETY: `Toplevel.packages` returns a list of strings, and nothing below allocates.
+        Ok(unsafe { values::list(names, |name| values::string(name)) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.

@@ -8,7 +8,9 @@
 
 use ocaml::sys::{self, Value};
 
-use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Program, Severity, Span};
+use crate::outcome::{
+    Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Program, Severity, Span,
+};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -50,6 +52,16 @@ pub unsafe fn program(value: Value) -> Result<Program, String> {
             })
         } else {
             Err(string(content))
+        }
+    }
+}
+
+/// The names and the error that `Toplevel.load` returns.
+pub unsafe fn loaded(value: Value) -> Loaded {
+    unsafe {
+        match option(field(value, 1)) {
+            Some(error) => Err(string(error)),
+            None => Ok(list(field(value, 0), |v| string(v))),
         }
     }
 }

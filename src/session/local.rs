@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
+use crate::outcome::Loaded;
 use crate::overflow::Cut;
 use crate::tools::{Failure, Phase};
 
@@ -95,6 +96,12 @@ impl Turn<'_> {
     /// A fresh toplevel; see [`Evaluator::reset`].
     pub async fn reset(&self) -> Result<Run<()>, EvaluatorError> {
         self.session.evaluator.reset(self.stop.cancelled()).await
+    }
+
+    /// Links a file of compiled code; see [`Evaluator::load`].
+    pub async fn load(&self, path: String) -> Result<Run<Loaded>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        self.session.evaluator.load(path, cancelled).await
     }
 
     /// The text of the phrase log and its number of phrases.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::report::seconds;
+use super::report::reason;
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
-use crate::evaluator::{Runtime, Stop};
+use crate::evaluator::Runtime;
 use crate::promotion::{self, Build, Project};
 
 pub const TOOL: Tool = Tool {
@@ -116,7 +116,7 @@ fn run(mut call: Call) -> Running {
             }
             end => {
                 report.error = Some(match (end, &phrase) {
-                    (Err(stop), _) => explain(stop),
+                    (Err(stop), _) => reason(stop).1,
                     (Ok(_), Some(phrase)) => format!(
                         "the build failed at phrase {}; build_log says why",
                         phrase.number
@@ -141,16 +141,6 @@ fn libraries(mut named: Vec<String>, required: Vec<String>) -> Result<Vec<String
         }
     }
     Ok(named)
-}
-
-fn explain(stop: Stop) -> String {
-    match stop {
-        Stop::Timeout(limit) => format!(
-            "evaluation timed out: the build took more than {}",
-            seconds(limit)
-        ),
-        _ => "evaluation timed out: the build was cancelled".to_string(),
-    }
 }
 
 /// The phrase that the compiler's first message is about.

@@ -8,6 +8,7 @@ mod compile_to_binary;
 mod env;
 mod eval;
 mod eval_batch;
+mod load;
 mod report;
 mod reset;
 mod restore;
@@ -32,6 +33,7 @@ pub static ALL: &[Tool] = &[
     eval::TOOL,
     eval_batch::TOOL,
     env::TOOL,
+    load::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,

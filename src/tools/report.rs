@@ -105,23 +105,7 @@ const BREAK: &str = "Interrupted.";
 /// Says in the outcome why it was interrupted; or, if user code caught the interrupt and
 /// ended by itself, says so in a notice.
 fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
-    let (kind, text) = match stop {
-        Stop::Timeout(limit) => (
-            outcome::Kind::Timeout,
-            format!("evaluation timed out after {}", seconds(limit)),
-        ),
-        Stop::Cancelled => (
-            outcome::Kind::Cancelled,
-            "evaluation timed out: it was cancelled".to_string(),
-        ),
-        Stop::Output(limit) => (
-            outcome::Kind::Output,
-            format!(
-                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
-                 (TOPUP_OUTPUT_MAX sets the limit)"
-            ),
-        ),
-    };
+    let (kind, text) = reason(stop);
     let interrupted = |d: &&mut Diagnostic| d.kind == outcome::Kind::Interrupted;
     match outcome.diagnostics.iter_mut().find(interrupted) {
         Some(diagnostic) => {
@@ -146,7 +130,28 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     }
 }
 
-pub fn seconds(limit: Duration) -> String {
+/// Why topup stopped an evaluation, as a reply says it.
+pub fn reason(stop: Stop) -> (outcome::Kind, String) {
+    match stop {
+        Stop::Timeout(limit) => (
+            outcome::Kind::Timeout,
+            format!("evaluation timed out after {}", seconds(limit)),
+        ),
+        Stop::Cancelled => (
+            outcome::Kind::Cancelled,
+            "evaluation timed out: it was cancelled".to_string(),
+        ),
+        Stop::Output(limit) => (
+            outcome::Kind::Output,
+            format!(
+                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
+                 (TOPUP_OUTPUT_MAX sets the limit)"
+            ),
+        ),
+    }
+}
+
+fn seconds(limit: Duration) -> String {
     format!("{} s", limit.as_secs_f64())
 }
 
@@ -177,7 +182,7 @@ fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
     }
 }
 
-/// What user code printed beside a tool's own result; left out where it is nothing.
+/// What user code printed beside a tool's own result, or failure; left out where it is nothing.
 #[derive(Debug, Default, Serialize)]
 pub struct Printed {
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -7,6 +7,8 @@ unsafe extern "C" {}
 
 mod eras;
 mod interrupt;
+mod libraries;
+mod load;
 mod output;
 mod phrase_log;
 mod process;

@@ -1,6 +1,7 @@
 //! A client for real `topup` processes, and the executables under test.
 
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +15,18 @@ use serde_json::{Value, json};
 pub struct Executable {
     pub variant: &'static str,
     pub path: &'static str,
+}
+
+impl Executable {
+    /// The name of the archive that it loads.
+    pub fn archive(&self, name: &str) -> String {
+        let extension = if self.variant == "native" {
+            "cmxs"
+        } else {
+            "cma"
+        };
+        format!("{name}.{extension}")
+    }
 }
 
 pub const BYTECODE: Executable = Executable {
@@ -58,6 +71,38 @@ pub fn toolchain(key: &str) -> String {
         .find(|(name, _)| *name == key)
         .map(|(_, value)| value.to_string())
         .expect("an answer")
+}
+
+/// Runs a program of the OCaml toolchain in `directory`.
+pub fn compile(directory: &Path, program: &str, arguments: &[&str]) {
+    let status = Command::new(Path::new(&toolchain("bin")).join(program))
+        .args(arguments)
+        .current_dir(directory)
+        .status();
+    assert!(
+        status.expect("the compiler runs").success(),
+        "{program} {arguments:?}"
+    );
+}
+
+/// Compiles `name.ml`, whose folder it also searches, into an archive for each executable.
+pub fn library(directory: &Path, name: &str, source: &str) {
+    std::fs::write(directory.join(format!("{name}.ml")), source).expect("written");
+    let file = |extension| format!("{name}.{extension}");
+    compile(
+        directory,
+        "ocamlc",
+        &["-g", "-a", "-o", &file("cma"), &file("ml")],
+    );
+    if cfg!(native_toplevel) {
+        compile(
+            directory,
+            "ocamlopt",
+            &["-g", "-a", "-o", &file("cmxa"), &file("ml")],
+        );
+        let arguments = ["-shared", "-linkall", "-o", &file("cmxs"), &file("cmxa")];
+        compile(directory, "ocamlopt", &arguments);
+    }
 }
 
 /// A hang is a failure: no process lives longer than this.

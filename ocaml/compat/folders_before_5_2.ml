@@ -1,0 +1,1 @@
+let all = Load_path.get_paths

@@ -1,0 +1,3 @@
+(** The load path. *)
+
+val all : unit -> string list

@@ -1,0 +1,91 @@
+//! `load`: compiled code into the session.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::report::{self, Printed};
+use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+
+pub const TOOL: Tool = Tool {
+    name: "load",
+    title: "Load compiled code",
+    description: "Link a compiled OCaml library into the session and run its initialisers; use it \
+for code that was built outside (dune, ocamlc), and #require in eval for installed packages. The \
+topup server takes .cma and .cmo, topup-opt takes .cmxs, .cmxa and .cmx. The file's folder joins the \
+load path, so its .cmi files are found. Returns {ok, modules}: the units, which later phrases can \
+name. Libraries that it needs must be loaded before. Loading again runs it again (topup-opt: does \
+nothing if it is the same code, and fails if it is not). Loaded files are not in the phrase log: \
+load them again after reset or restore. Example: \
+{\"path\": \"/p/_build/default/src/geo.cma\"} gives modules [\"Geo\"].",
+    hints: Hints {
+        read_only: false,
+        destructive: false,
+        idempotent: false,
+    },
+    fields: &[Field {
+        name: "path",
+        kind: Kind::Text,
+        required: true,
+        description: "The file, as an absolute path.",
+    }],
+    run,
+};
+
+#[derive(Serialize)]
+struct LoadReport {
+    ok: bool,
+    modules: Vec<String>,
+    #[serde(flatten)]
+    printed: Printed,
+}
+
+/// A failure after user code had its say.
+#[derive(Serialize)]
+struct LoadFailure {
+    #[serde(flatten)]
+    failure: Failure,
+    #[serde(flatten)]
+    printed: Printed,
+}
+
+fn run(mut call: Call) -> Running {
+    Box::pin(async move {
+        let path = call.arguments.text("path").unwrap_or_default();
+        check(&path)?;
+        let turn = call.session.turn(&call.cancel).await?;
+        let run = turn.load(path).await?;
+        let printed = Printed::new(run.stdout, run.stderr);
+        Ok(match run.result {
+            Ok(modules) => {
+                let ok = true;
+                Answer::new(
+                    &LoadReport {
+                        ok,
+                        modules,
+                        printed,
+                    },
+                    false,
+                )
+            }
+            Err(error) => {
+                let stopped = run.stop.map(|stop| report::reason(stop).1 + "\n");
+                let error = stopped.unwrap_or_default() + &error;
+                let failure = Failure::new(Phase::Arguments, error);
+                Answer::new(&LoadFailure { failure, printed }, true)
+            }
+        })
+    })
+}
+
+fn check(path: &str) -> Result<(), Failure> {
+    if Path::new(path).is_absolute() {
+        return Ok(());
+    }
+    let here = std::path::absolute(path).unwrap_or_default();
+    let error = format!(
+        "load: path must be absolute, not {path:?}; in the server's own folder that would be {}",
+        here.display()
+    );
+    Err(Failure::new(Phase::Arguments, error))
+}
