@@ -15,4 +15,5 @@ let () =
   Callback.register "topup_replay" Toplevel.replay;
   Callback.register "topup_reset" Toplevel.reset;
   Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
+  Callback.register "topup_lookup" Toplevel.lookup;
   Callback.register "topup_flush" Toplevel.flush

@@ -65,7 +65,7 @@ let rec phrase run (phrase : Phrases.phrase) =
     | Ok printed ->
       run.last <- Some printed;
       if Directive.is_kept phrase.ast then begin
-        Workspace.mark ();
+        Workspace.mark phrase;
         !succeeded (Phrases.record phrase)
       end
     | Error failures ->

@@ -1,6 +1,7 @@
 type phrase =
   { ast : Parsetree.toplevel_phrase
   ; text : string
+  ; start : Lexing.position
   }
 
 type t =
@@ -71,15 +72,25 @@ let is_blank text first =
   let rec from i = i >= String.length text || (is_space text.[i] && from (i + 1)) in
   from first
 
+(* Where the text that stands behind [position] begins. *)
+let rec skip_blanks text (position : Lexing.position) =
+  let i = position.pos_cnum in
+  if i >= String.length text || not (is_space text.[i]) then position
+  else if text.[i] = '\n' then
+    skip_blanks text
+      { position with pos_cnum = i + 1; pos_bol = i + 1; pos_lnum = position.pos_lnum + 1 }
+  else skip_blanks text { position with pos_cnum = i + 1 }
+
 let rec next_of_source t =
-  let first = t.lexbuf.lex_curr_p.pos_cnum in
+  let before = t.lexbuf.lex_curr_p in
+  let first = before.pos_cnum in
   if is_blank t.source first then None
   else
     match parse t.lexbuf with
     | Ptop_def [] -> next_of_source t
     | ast ->
       let last = t.lexbuf.lex_curr_p.pos_cnum in
-      Some { ast; text = slice t.source first last }
+      Some { ast; text = slice t.source first last; start = skip_blanks t.source before }
     | exception End_of_file -> None
 
 (* The parser wants a ";;" at the end; a second one is an empty phrase. The new
@@ -107,7 +118,7 @@ let of_file ~name source =
     | ast :: others ->
       let last = stop ast in
       rest := Some (last, others);
-      Some { ast; text = slice_of_file t.source first last }
+      Some { ast; text = slice_of_file t.source first last; start = Lexing.dummy_pos }
   in
   let read t =
     match !rest with

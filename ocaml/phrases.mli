@@ -5,6 +5,7 @@ type t
 type phrase =
   { ast : Parsetree.toplevel_phrase
   ; text : string  (** as written, [;;] included if it was there, trimmed *)
+  ; start : Lexing.position  (** of the text in what a caller sent *)
   }
 
 (** [of_source source] reads what a caller sent. Until {!within} ends, the

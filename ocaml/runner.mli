@@ -13,6 +13,10 @@ type printed =
     binding; what it did to mutable state is done. *)
 val run : Parsetree.toplevel_phrase -> (printed, Diagnostic.t list) result
 
+(** [capturing f] runs [f]; what it prints on the standard formatters becomes the text,
+    trimmed, and not output. *)
+val capturing : (unit -> 'a) -> ('a, exn) result * string
+
 (** [interruptible f] is [f ()] under {!Interrupt.guard}; what it raises is described. *)
 val interruptible : (unit -> 'a) -> ('a, Diagnostic.t list) result
 

@@ -27,3 +27,4 @@ let eval source = Evaluation.eval ~quiet:false source
 let replay source = Evaluation.eval ~quiet:true source
 let reset = Fresh.restore
 let env = Workspace.bindings
+let lookup = Lookup.find

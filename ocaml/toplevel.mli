@@ -20,5 +20,8 @@ val reset : unit -> unit
 (** The session's value bindings (see {!Workspace.bindings}). *)
 val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
 
+(** What a name stands for (see {!Lookup.find}). *)
+val lookup : string -> (Lookup.t, string) result
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit

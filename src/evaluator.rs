@@ -15,6 +15,7 @@ use crate::eval_thread::{Boot, EvalThread, Job};
 pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
 use crate::phrase_log::PhraseLog;
+use crate::query::Definition;
 use crate::settings::Settings;
 
 /// A handle on the eval thread. The thread ends when the handle is dropped and the
@@ -108,6 +109,19 @@ impl Evaluator {
     /// Makes it a toplevel in which nothing has happened, with a new phrase log.
     pub async fn reset(&self, cancel: impl Future<Output = ()>) -> Result<Run<()>, EvaluatorError> {
         self.run(None, cancel, EvalThread::reset).await
+    }
+
+    /// What a name stands for; printing its value may run user code. The inner error is
+    /// about the name.
+    pub async fn lookup(
+        &self,
+        name: String,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<Run<Result<Definition, String>>, EvaluatorError> {
+        self.run(self.settings.timeout, cancel, move |thread, runtime| {
+            thread.lookup(runtime, &name)
+        })
+        .await
     }
 
     /// The text of the phrase log and its number of phrases.

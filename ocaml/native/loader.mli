@@ -8,3 +8,6 @@ val install : unit -> unit
 
 (** The backtrace of the exception that ended the last phrase; empty if none. *)
 val backtrace : unit -> string
+
+(** Whether the unit that a symbol stands for is in this process. *)
+val is_loaded : string -> bool

@@ -18,6 +18,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Bindings, Outcome};
+use crate::query::Definition;
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -38,6 +39,7 @@ pub struct Runtime {
     replay: Function,
     reset: Function,
     env: Function,
+    lookup: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -63,6 +65,7 @@ impl Runtime {
             replay: Function::named(c"topup_replay")?,
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
+            lookup: Function::named(c"topup_lookup")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -102,6 +105,14 @@ impl Runtime {
         )?;
         // SAFETY: `Toplevel.env` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::bindings(pair) })
+    }
+
+    /// What a name stands for (see `ocaml/lookup.mli`); the inner error is about the name.
+    pub fn lookup(&self, name: &str) -> Result<Result<Definition, String>, String> {
+        // SAFETY: the value is handed on at once.
+        let found = self.lookup.call(unsafe { ocaml_string(name.as_bytes()) })?;
+        // SAFETY: `Toplevel.lookup` returns such a result, and nothing below allocates.
+        Ok(unsafe { values::result(found, |v| values::definition(v)) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.

@@ -9,6 +9,7 @@
 use ocaml::sys::{self, Value};
 
 use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
+use crate::query::Definition;
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -34,6 +35,24 @@ pub unsafe fn bindings(value: Value) -> Bindings {
                 typ: string(field(v, 1)),
             }),
             total: int(field(value, 1)).max(0) as usize,
+        }
+    }
+}
+
+/// `Lookup.t`.
+pub unsafe fn definition(value: Value) -> Definition {
+    unsafe {
+        Definition {
+            name: string(field(value, 0)),
+            kind: string(field(value, 1)),
+            typ: string(field(value, 2)),
+            location: option(field(value, 3)).map(|v| string(v)),
+            value_preview: option(field(value, 4)).map(|v| string(v)),
+            doc: option(field(value, 5)).map(|v| string(v)),
+            also: list(field(value, 6), |v| {
+                (string(field(v, 0)), string(field(v, 1)))
+            }),
+            interrupted: int(field(value, 7)) != 0,
         }
     }
 }
@@ -97,6 +116,15 @@ pub unsafe fn option(value: Value) -> Option<Value> {
         Some(unsafe { field(value, 0) })
     } else {
         None
+    }
+}
+
+/// A result whose error is a string.
+pub unsafe fn result<T>(value: Value, convert: impl Fn(Value) -> T) -> Result<T, String> {
+    let content = unsafe { field(value, 0) };
+    match unsafe { sys::tag_val(value) } {
+        0 => Ok(convert(content)),
+        _ => Err(unsafe { string(content) }),
     }
 }
 

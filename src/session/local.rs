@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
+use crate::query::Definition;
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -94,6 +95,15 @@ impl Turn<'_> {
     /// A fresh toplevel; see [`Evaluator::reset`].
     pub async fn reset(&self) -> Result<Run<()>, EvaluatorError> {
         self.session.evaluator.reset(self.stop.cancelled()).await
+    }
+
+    /// What a name stands for; see [`Evaluator::lookup`].
+    pub async fn lookup(
+        &self,
+        name: String,
+    ) -> Result<Run<Result<Definition, String>>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        self.session.evaluator.lookup(name, cancelled).await
     }
 
     /// The text of the phrase log and its number of phrases.

@@ -7,6 +7,7 @@ mod checkpoint;
 mod env;
 mod eval;
 mod eval_batch;
+mod lookup;
 mod report;
 mod reset;
 mod restore;
@@ -29,6 +30,7 @@ pub static ALL: &[Tool] = &[
     eval::TOOL,
     eval_batch::TOOL,
     env::TOOL,
+    lookup::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,
@@ -38,7 +40,7 @@ pub static ALL: &[Tool] = &[
 /// What a client reads before its first call.
 pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
 bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
-session as it was. eval_batch runs several sources in order; env lists what is bound; cancel stops what is running. \
+session as it was. eval_batch runs several sources in order; env lists what is bound; lookup says what a name is; cancel stops what is running. \
 Give timeout (seconds) to anything that may not end.";
 
 /// A row of the table.

@@ -105,23 +105,7 @@ const BREAK: &str = "Interrupted.";
 /// Says in the outcome why it was interrupted; or, if user code caught the interrupt and
 /// ended by itself, says so in a notice.
 fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
-    let (kind, text) = match stop {
-        Stop::Timeout(limit) => (
-            outcome::Kind::Timeout,
-            format!("evaluation timed out after {}", seconds(limit)),
-        ),
-        Stop::Cancelled => (
-            outcome::Kind::Cancelled,
-            "evaluation timed out: it was cancelled".to_string(),
-        ),
-        Stop::Output(limit) => (
-            outcome::Kind::Output,
-            format!(
-                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
-                 (TOPUP_OUTPUT_MAX sets the limit)"
-            ),
-        ),
-    };
+    let (kind, text) = reason(stop);
     let interrupted = |d: &&mut Diagnostic| d.kind == outcome::Kind::Interrupted;
     match outcome.diagnostics.iter_mut().find(interrupted) {
         Some(diagnostic) => {
@@ -143,6 +127,27 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
         None => Some(format!(
             "{text}, but it ended by itself: it caught the interrupt or was all but done"
         )),
+    }
+}
+
+/// Why topup stopped something, as a kind and in words.
+pub fn reason(stop: Stop) -> (outcome::Kind, String) {
+    match stop {
+        Stop::Timeout(limit) => (
+            outcome::Kind::Timeout,
+            format!("evaluation timed out after {}", seconds(limit)),
+        ),
+        Stop::Cancelled => (
+            outcome::Kind::Cancelled,
+            "evaluation timed out: it was cancelled".to_string(),
+        ),
+        Stop::Output(limit) => (
+            outcome::Kind::Output,
+            format!(
+                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
+                 (TOPUP_OUTPUT_MAX sets the limit)"
+            ),
+        ),
     }
 }
 

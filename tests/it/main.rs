@@ -6,6 +6,7 @@
 unsafe extern "C" {}
 
 mod interrupt;
+mod lookup;
 mod output;
 mod process;
 mod protocol;

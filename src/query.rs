@@ -1,0 +1,18 @@
+//! What the toplevel answers to questions about code that it does not run: plain data.
+
+/// What a name stands for. Twin of `ocaml/lookup.mli`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    pub name: String,
+    pub kind: String,
+    /// A value's type scheme; of everything else the declaration.
+    pub typ: String,
+    pub location: Option<String>,
+    pub value_preview: Option<String>,
+    /// With odoc's markup.
+    pub doc: Option<String>,
+    /// Kind and type of what else has the name.
+    pub also: Vec<(String, String)>,
+    /// While the preview was printed, which is missing then.
+    pub interrupted: bool,
+}
