@@ -16,4 +16,5 @@ let () =
   Callback.register "topup_reset" Toplevel.reset;
   Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
   Callback.register "topup_lookup" Toplevel.lookup;
+  Callback.register "topup_typecheck" Toplevel.typecheck;
   Callback.register "topup_flush" Toplevel.flush

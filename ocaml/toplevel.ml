@@ -28,3 +28,4 @@ let replay source = Evaluation.eval ~quiet:true source
 let reset = Fresh.restore
 let env = Workspace.bindings
 let lookup = Lookup.find
+let typecheck = Typecheck.source

@@ -23,5 +23,8 @@ val env : filter:string -> all:bool -> limit:int -> Workspace.binding list * int
 (** What a name stands for (see {!Lookup.find}). *)
 val lookup : string -> (Lookup.t, string) result
 
+(** The types of a source that is not run (see {!Typecheck.source}). *)
+val typecheck : string -> Outcome.t * string list
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit

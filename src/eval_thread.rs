@@ -15,7 +15,7 @@ use crate::interrupt::{self, Interrupt};
 use crate::outcome::Outcome;
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
-use crate::query::Definition;
+use crate::query::{Definition, Typechecked};
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
 pub type Job = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
@@ -178,6 +178,17 @@ impl EvalThread {
                 self.cut_text("type", typ);
             }
         }
+        Ok(run)
+    }
+
+    /// Type-checks a source; see [`Runtime::typecheck`].
+    pub fn typecheck(
+        &mut self,
+        runtime: &Runtime,
+        source: &[u8],
+    ) -> Result<Run<Typechecked>, EvaluatorError> {
+        let mut run = self.run(runtime, |runtime| runtime.typecheck(source))?;
+        self.cut_the_rest(&mut run.result.outcome);
         Ok(run)
     }
 

@@ -15,7 +15,7 @@ use crate::eval_thread::{Boot, EvalThread, Job};
 pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
 use crate::phrase_log::PhraseLog;
-use crate::query::Definition;
+use crate::query::{Definition, Typechecked};
 use crate::settings::Settings;
 
 /// A handle on the eval thread. The thread ends when the handle is dropped and the
@@ -120,6 +120,18 @@ impl Evaluator {
     ) -> Result<Run<Result<Definition, String>>, EvaluatorError> {
         self.run(self.settings.timeout, cancel, move |thread, runtime| {
             thread.lookup(runtime, &name)
+        })
+        .await
+    }
+
+    /// Type-checks a source without running it or leaving a trace.
+    pub async fn typecheck(
+        &self,
+        source: String,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<Run<Typechecked>, EvaluatorError> {
+        self.run(self.settings.timeout, cancel, move |thread, runtime| {
+            thread.typecheck(runtime, source.as_bytes())
         })
         .await
     }

@@ -1,5 +1,16 @@
 //! What the toplevel answers to questions about code that it does not run: plain data.
 
+use crate::outcome::Outcome;
+
+/// A source that was type-checked and not run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Typechecked {
+    /// `earlier` has each phrase's text; there is no value.
+    pub outcome: Outcome,
+    /// The directives in it, which were not run.
+    pub directives: Vec<String>,
+}
+
 /// What a name stands for. Twin of `ocaml/lookup.mli`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {

@@ -18,7 +18,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Bindings, Outcome};
-use crate::query::Definition;
+use crate::query::{Definition, Typechecked};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -40,6 +40,7 @@ pub struct Runtime {
     reset: Function,
     env: Function,
     lookup: Function,
+    typecheck: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -66,6 +67,7 @@ impl Runtime {
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
             lookup: Function::named(c"topup_lookup")?,
+            typecheck: Function::named(c"topup_typecheck")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -113,6 +115,14 @@ impl Runtime {
         let found = self.lookup.call(unsafe { ocaml_string(name.as_bytes()) })?;
         // SAFETY: `Toplevel.lookup` returns such a result, and nothing below allocates.
         Ok(unsafe { values::result(found, |v| values::definition(v)) })
+    }
+
+    /// Type-checks a source without running it (see `ocaml/typecheck.mli`).
+    pub fn typecheck(&self, source: &[u8]) -> Result<Typechecked, String> {
+        // SAFETY: the value is handed on at once.
+        let pair = self.typecheck.call(unsafe { ocaml_string(source) })?;
+        // SAFETY: `Toplevel.typecheck` returns such a pair, and nothing below allocates.
+        Ok(unsafe { values::typechecked(pair) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.

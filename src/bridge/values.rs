@@ -9,7 +9,7 @@
 use ocaml::sys::{self, Value};
 
 use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
-use crate::query::Definition;
+use crate::query::{Definition, Typechecked};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -53,6 +53,16 @@ pub unsafe fn definition(value: Value) -> Definition {
                 (string(field(v, 0)), string(field(v, 1)))
             }),
             interrupted: int(field(value, 7)) != 0,
+        }
+    }
+}
+
+/// The pair that `Toplevel.typecheck` returns.
+pub unsafe fn typechecked(value: Value) -> Typechecked {
+    unsafe {
+        Typechecked {
+            outcome: outcome(field(value, 0)),
+            directives: list(field(value, 1), |v| string(v)),
         }
     }
 }

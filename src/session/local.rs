@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
-use crate::query::Definition;
+use crate::query::{Definition, Typechecked};
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -104,6 +104,12 @@ impl Turn<'_> {
     ) -> Result<Run<Result<Definition, String>>, EvaluatorError> {
         let cancelled = self.stop.cancelled();
         self.session.evaluator.lookup(name, cancelled).await
+    }
+
+    /// Type-checks a source; see [`Evaluator::typecheck`].
+    pub async fn typecheck(&self, source: String) -> Result<Run<Typechecked>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        self.session.evaluator.typecheck(source, cancelled).await
     }
 
     /// The text of the phrase log and its number of phrases.

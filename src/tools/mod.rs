@@ -11,6 +11,7 @@ mod lookup;
 mod report;
 mod reset;
 mod restore;
+mod typecheck;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ pub static ALL: &[Tool] = &[
     eval_batch::TOOL,
     env::TOOL,
     lookup::TOOL,
+    typecheck::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,
@@ -40,7 +42,8 @@ pub static ALL: &[Tool] = &[
 /// What a client reads before its first call.
 pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
 bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
-session as it was. eval_batch runs several sources in order; env lists what is bound; lookup says what a name is; cancel stops what is running. \
+session as it was. eval_batch runs several sources in order; env lists what is bound; lookup says what a name is; typecheck \
+checks code without running it; cancel stops what is running. \
 Give timeout (seconds) to anything that may not end.";
 
 /// A row of the table.

@@ -15,4 +15,5 @@ mod stubs;
 mod support;
 mod tidy;
 mod transcripts;
+mod typecheck;
 mod workspace;
