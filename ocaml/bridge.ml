@@ -17,4 +17,6 @@ let () =
   Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
   Callback.register "topup_lookup" Toplevel.lookup;
   Callback.register "topup_typecheck" Toplevel.typecheck;
+  Callback.register "topup_complete" (fun source offset limit ->
+      Toplevel.complete source ~offset ~limit);
   Callback.register "topup_flush" Toplevel.flush

@@ -103,6 +103,18 @@ let is_internal { name; kind; _ } =
   in
   kind = "module" && has_double 1
 
+(* A name that was shadowed by an open or in a later phrase is found again behind the one
+   that shadows it. *)
+let visible entries =
+  let seen = Hashtbl.create 512 in
+  let is_first entry =
+    let key = entry.kind, entry.name in
+    let first = not (Hashtbl.mem seen key) in
+    Hashtbl.replace seen key ();
+    first && not (is_internal entry)
+  in
+  List.filter is_first (List.rev entries)
+
 let entries env scope =
   let is_there =
     match scope with
@@ -124,4 +136,4 @@ let entries env scope =
     |> untyped "module type" Env.fold_modtypes env scope
     |> untyped "class" Env.fold_classes env scope
     |> untyped "class type" Env.fold_cltypes env scope
-    |> List.filter (fun entry -> not (is_internal entry))
+    |> visible

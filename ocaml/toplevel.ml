@@ -29,3 +29,4 @@ let reset = Fresh.restore
 let env = Workspace.bindings
 let lookup = Lookup.find
 let typecheck = Typecheck.source
+let complete = Completion.at

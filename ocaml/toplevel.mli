@@ -26,5 +26,8 @@ val lookup : string -> (Lookup.t, string) result
 (** The types of a source that is not run (see {!Typecheck.source}). *)
 val typecheck : string -> Outcome.t * string list
 
+(** The completions at a place of a source (see {!Completion.at}). *)
+val complete : string -> offset:int -> limit:int -> Completion.t
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit

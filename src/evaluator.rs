@@ -15,7 +15,7 @@ use crate::eval_thread::{Boot, EvalThread, Job};
 pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
 use crate::phrase_log::PhraseLog;
-use crate::query::{Definition, Typechecked};
+use crate::query::{Completions, Definition, Typechecked};
 use crate::settings::Settings;
 
 /// A handle on the eval thread. The thread ends when the handle is dropped and the
@@ -132,6 +132,22 @@ impl Evaluator {
     ) -> Result<Run<Typechecked>, EvaluatorError> {
         self.run(self.settings.timeout, cancel, move |thread, runtime| {
             thread.typecheck(runtime, source.as_bytes())
+        })
+        .await
+    }
+
+    /// The completions at `offset`, in bytes, of a source that is not run; at most `limit`.
+    pub async fn complete(
+        &self,
+        source: String,
+        offset: usize,
+        limit: usize,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<Run<Completions>, EvaluatorError> {
+        self.run(self.settings.timeout, cancel, move |thread, runtime| {
+            thread.run(runtime, |runtime| {
+                runtime.complete(source.as_bytes(), offset, limit)
+            })
         })
         .await
     }

@@ -27,3 +27,25 @@ pub struct Definition {
     /// While the preview was printed, which is missing then.
     pub interrupted: bool,
 }
+
+/// What can be written at a place. Twin of `ocaml/completion.mli`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completions {
+    /// Where the name that is completed begins, in bytes of the source.
+    pub start: usize,
+    /// What is written of it.
+    pub prefix: String,
+    pub shown: Vec<Completion>,
+    /// With those beyond the limit.
+    pub total: usize,
+    /// By a break; there may be more then.
+    pub interrupted: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Completion {
+    /// Labels with their `~` or `?`.
+    pub name: String,
+    pub kind: String,
+    pub typ: Option<String>,
+}

@@ -18,7 +18,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Bindings, Outcome};
-use crate::query::{Definition, Typechecked};
+use crate::query::{Completions, Definition, Typechecked};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -41,6 +41,7 @@ pub struct Runtime {
     env: Function,
     lookup: Function,
     typecheck: Function,
+    complete: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -68,6 +69,7 @@ impl Runtime {
             env: Function::named(c"topup_env")?,
             lookup: Function::named(c"topup_lookup")?,
             typecheck: Function::named(c"topup_typecheck")?,
+            complete: Function::named(c"topup_complete")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -98,12 +100,11 @@ impl Runtime {
 
     /// The value bindings whose names contain `filter` (see `ocaml/workspace.mli`).
     pub fn env(&self, filter: &str, all: bool, limit: usize) -> Result<Bindings, String> {
-        let limit = limit.min(isize::MAX as usize / 4) as Value;
         // SAFETY: the string is handed on at once, the other arguments are immediate.
         let pair = self.env.call3(
             unsafe { ocaml_string(filter.as_bytes()) },
             immediate(all as Value),
-            immediate(limit),
+            count(limit),
         )?;
         // SAFETY: `Toplevel.env` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::bindings(pair) })
@@ -123,6 +124,21 @@ impl Runtime {
         let pair = self.typecheck.call(unsafe { ocaml_string(source) })?;
         // SAFETY: `Toplevel.typecheck` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::typechecked(pair) })
+    }
+
+    /// The completions at a place of a source, in bytes (see `ocaml/completion.mli`).
+    pub fn complete(
+        &self,
+        source: &[u8],
+        offset: usize,
+        limit: usize,
+    ) -> Result<Completions, String> {
+        // SAFETY: the string is handed on at once, the other arguments are immediate.
+        let found =
+            self.complete
+                .call3(unsafe { ocaml_string(source) }, count(offset), count(limit))?;
+        // SAFETY: `Toplevel.complete` returns a `Completion.t`, and nothing below allocates.
+        Ok(unsafe { values::completions(found) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.
@@ -220,6 +236,11 @@ unsafe fn ocaml_string(text: &[u8]) -> Value {
 /// An immediate OCaml value: an int, or a bool as 0 or 1.
 fn immediate(number: Value) -> Value {
     number << 1 | 1
+}
+
+/// A number of things, as an OCaml int; more than OCaml can count is as good as none.
+fn count(number: usize) -> Value {
+    immediate(number.min(isize::MAX as usize / 4) as Value)
 }
 
 fn result(returned: Value) -> Result<Value, String> {

@@ -9,7 +9,7 @@
 use ocaml::sys::{self, Value};
 
 use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Outcome, Severity, Span};
-use crate::query::{Definition, Typechecked};
+use crate::query::{Completion, Completions, Definition, Typechecked};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -63,6 +63,23 @@ pub unsafe fn typechecked(value: Value) -> Typechecked {
         Typechecked {
             outcome: outcome(field(value, 0)),
             directives: list(field(value, 1), |v| string(v)),
+        }
+    }
+}
+
+/// `Completion.t`.
+pub unsafe fn completions(value: Value) -> Completions {
+    unsafe {
+        Completions {
+            start: int(field(value, 0)).max(0) as usize,
+            prefix: string(field(value, 1)),
+            shown: list(field(value, 2), |v| Completion {
+                name: string(field(v, 0)),
+                kind: string(field(v, 1)),
+                typ: option(field(v, 2)).map(|v| string(v)),
+            }),
+            total: int(field(value, 3)).max(0) as usize,
+            interrupted: int(field(value, 4)) != 0,
         }
     }
 }

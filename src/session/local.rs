@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
-use crate::query::{Definition, Typechecked};
+use crate::query::{Completions, Definition, Typechecked};
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -110,6 +110,18 @@ impl Turn<'_> {
     pub async fn typecheck(&self, source: String) -> Result<Run<Typechecked>, EvaluatorError> {
         let cancelled = self.stop.cancelled();
         self.session.evaluator.typecheck(source, cancelled).await
+    }
+
+    /// The completions at a place of a source; see [`Evaluator::complete`].
+    pub async fn complete(
+        &self,
+        source: String,
+        offset: usize,
+        limit: usize,
+    ) -> Result<Run<Completions>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        let evaluator = &self.session.evaluator;
+        evaluator.complete(source, offset, limit, cancelled).await
     }
 
     /// The text of the phrase log and its number of phrases.

@@ -4,6 +4,7 @@
 mod arguments;
 mod cancel;
 mod checkpoint;
+mod complete;
 mod env;
 mod eval;
 mod eval_batch;
@@ -33,6 +34,7 @@ pub static ALL: &[Tool] = &[
     env::TOOL,
     lookup::TOOL,
     typecheck::TOOL,
+    complete::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,

@@ -5,6 +5,7 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
+mod complete;
 mod interrupt;
 mod lookup;
 mod output;
