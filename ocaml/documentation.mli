@@ -13,7 +13,8 @@ val of_values : Parsetree.toplevel_phrase -> (Location.t * string) list
 
 (** [of_definition ~unit_name loc] is what the interface, or else the implementation, of
     an installed unit says of the definition at [loc]. [None] also when there is no such
-    file, or it is damaged or another compiler's. *)
+    file, or it is cut off or another compiler's. As the compiler does with interfaces, it
+    trusts the bytes of one that is whole. *)
 val of_definition : unit_name:string -> Location.t -> string option
 
 (** What an installed unit's interface says at its beginning. *)

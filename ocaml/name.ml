@@ -25,10 +25,15 @@ let bracketed text =
 let shown text = if String.length text > 60 then String.sub text 0 60 ^ "…" else text
 
 let bad text =
+  let hint =
+    match text.[0], String.index_opt text '.' with
+    | 'a' .. 'z', Some _ -> " (the names of modules begin with a capital letter)"
+    | _ -> ""
+  in
   Error
     (Printf.sprintf
-       "\"%s\" is not a name; give one such as map, List.map, M.t, Some, ( + ) or List.( @ )"
-       (shown text))
+       "\"%s\" is not a name%s; give one such as map, List.map, M.t, Some, ( + ) or List.( @ )"
+       (shown text) hint)
 
 let parse text =
   let text = String.trim text in

@@ -414,6 +414,7 @@ fn an_unknown_name_is_an_error_that_names_near_ones() {
         ("List.", "is not a name"),
         ("List.map x", "is not a name"),
         ("let", "is not a name"),
+        ("list.map", "begin with a capital letter"),
         ("\"text", "is not a name"),
         ("(* x", "is not a name"),
         ("{|x", "is not a name"),

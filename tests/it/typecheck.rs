@@ -1,12 +1,14 @@
 //! `typecheck`: the types of code that is not run.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, assert_timed_out, each, payload};
+use crate::support::{Client, assert_timed_out, each, payload, toolchain};
 
 fn typecheck(client: &mut Client, source: &str) -> (Value, bool) {
     client.call("typecheck", json!({ "source": source }))
@@ -163,6 +165,43 @@ fn directives_are_named_and_not_run() {
         assert!(!is_error, "{reply}");
         assert_eq!(reply["types"], json!(["- : int"]));
         assert_eq!(reply["notice"], "#show, #use were not run");
+    });
+}
+
+/// Turns [%answer] into 42.
+const PPX: &str = "open Ast_mapper
+let expr mapper (e : Parsetree.expression) =
+  match e.pexp_desc with
+  | Pexp_extension ({ txt = \"answer\"; _ }, _) -> Ast_helper.(Exp.constant (Const.int 42))
+  | _ -> default_mapper.expr mapper e
+let () = run_main (fun _ -> { default_mapper with expr })
+";
+
+#[test]
+fn ppx_rewriters_are_applied() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("ppx.ml"), PPX).expect("written");
+    let status = Command::new(Path::new(&toolchain("bin")).join("ocamlc"))
+        .args([
+            "-I",
+            "+compiler-libs",
+            "ocamlcommon.cma",
+            "ppx.ml",
+            "-o",
+            "ppx",
+        ])
+        .current_dir(directory.path())
+        .status();
+    assert!(status.expect("the compiler runs").success());
+    each(|executable| {
+        let mut client = Client::start(executable);
+        let ppx = directory.path().join("ppx");
+        client.eval(&format!("#ppx {:?}", ppx.to_str().expect("text")));
+        let (reply, is_error) = typecheck(&mut client, "let x = [%answer];; [x]");
+        assert!(!is_error, "{reply}");
+        assert_eq!(reply["types"], json!(["val x : int", "- : int list"]));
+        let (reply, _) = client.call("complete", json!({ "source": "let xyz = [%answer];; xy" }));
+        assert_eq!(reply["completions"][0]["type"], "int", "{reply}");
     });
 }
 
