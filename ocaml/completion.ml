@@ -13,11 +13,11 @@ type t =
   }
 
 type candidate =
-  { entry : Scope.entry
+  { entry : Visible.entry
   ; own : bool  (* of the session or the source *)
   }
 
-let entry ?path kind name typ : Scope.entry = { name; kind; path; typ }
+let entry ?path kind name typ : Visible.entry = { name; kind; path; typ }
 
 (* The type of an expression, as far as its own definition says. *)
 let type_of env text =
@@ -33,7 +33,7 @@ let fields env text path =
       match Env.find_type type_path env with
       | { type_kind = Type_record (labels, _); type_params; _ } ->
         let field (label : Types.label_declaration) =
-          let typ () = Some (Scope.scheme env (Ctype.apply env type_params label.ld_type args)) in
+          let typ () = Some (Visible.scheme env (Ctype.apply env type_params label.ld_type args)) in
           entry "field" (Ident.name label.ld_id) typ
         in
         Some (List.map field labels)
@@ -44,14 +44,14 @@ let fields env text path =
   match Option.bind (type_of env text) of_type with
   | Some fields -> fields
   | None ->
-    List.filter (fun (e : Scope.entry) -> e.kind = "field")
-      (Scope.entries env (Longident.unflatten path))
+    List.filter (fun (e : Visible.entry) -> e.kind = "field")
+      (Visible.entries env (Longident.unflatten path))
 
 let methods env text =
   let rec all t found =
     match Typing.desc t with
     | Tfield (name, _, t, rest) ->
-      let typ () = Some (Scope.scheme env t) in
+      let typ () = Some (Visible.scheme env t) in
       all rest (if name = Btype.dummy_method then found else entry "method" name typ :: found)
     | _ -> found
   in
@@ -64,7 +64,7 @@ let labels env head ~given ~optional =
     match Typing.desc (Ctype.expand_head env t) with
     | Tarrow (label, argument, result, _) ->
       let label_entry mark name t =
-        entry "label" (mark ^ name) (fun () -> Some (Scope.scheme env t))
+        entry "label" (mark ^ name) (fun () -> Some (Visible.scheme env t))
       in
       let found =
         match label, Typing.desc argument with
@@ -97,7 +97,7 @@ let fits (position : Cursor.position) kind =
   | Class, ("class" | "module") -> true
   | _ -> false
 
-let is_identifier (e : Scope.entry) =
+let is_identifier (e : Visible.entry) =
   match e.name.[0] with
   | 'a' .. 'z' | 'A' .. 'Z' | '_' | '~' | '?' | '\x80' .. '\xff' -> true
   | _ -> false
@@ -105,20 +105,20 @@ let is_identifier (e : Scope.entry) =
 let local ~typed env name =
   let typ () =
     match Env.find_value_by_name (Longident.Lident name) env with
-    | Path.Pident _, { val_type; _ } when typed -> Some (Scope.printed env Printtyp.type_expr val_type)
+    | Path.Pident _, { val_type; _ } when typed -> Some (Visible.printed env Printtyp.type_expr val_type)
     | _ | (exception Not_found) -> None
   in
   entry "local" name typ
 
 let names env path position locals =
   let there =
-    Scope.entries env (Longident.unflatten path)
-    |> List.filter (fun (e : Scope.entry) -> fits position e.kind && is_identifier e)
+    Visible.entries env (Longident.unflatten path)
+    |> List.filter (fun (e : Visible.entry) -> fits position e.kind && is_identifier e)
   in
   match position, path with
   | (Cursor.Expression | Record), [] ->
-    let is_hidden (e : Scope.entry) =
-      e.kind = "value" && List.exists (fun (local : Scope.entry) -> local.name = e.name) locals
+    let is_hidden (e : Visible.entry) =
+      e.kind = "value" && List.exists (fun (local : Visible.entry) -> local.name = e.name) locals
     in
     locals @ List.filter (fun e -> not (is_hidden e)) there
   | _ -> there
@@ -127,7 +127,7 @@ let names env path position locals =
 let owned env =
   let own = Hashtbl.create 64 in
   List.iter (fun id -> Hashtbl.replace own (Ident.unique_name id) ()) (Workspace.own env);
-  fun (entry : Scope.entry) ->
+  fun (entry : Visible.entry) ->
     let is_own path = List.exists (fun id -> Hashtbl.mem own (Ident.unique_name id)) (Path.heads path) in
     { entry; own = entry.kind = "local" || Option.fold ~none:false ~some:is_own entry.path }
 
@@ -150,11 +150,11 @@ let found source offset ~limit (tokens : Tokens.token array) { Cursor.context; s
       names env path position (List.map (local ~typed env) locals)
   in
   let fitting =
-    List.filter (fun (e : Scope.entry) -> String.starts_with ~prefix e.name) entries
+    List.filter (fun (e : Visible.entry) -> String.starts_with ~prefix e.name) entries
     |> List.map (owned env)
     |> List.sort_uniq compare
   in
-  let item { entry = { Scope.name; kind; typ; _ }; _ } = { name; kind; typ = typ () } in
+  let item { entry = { Visible.name; kind; typ; _ }; _ } = { name; kind; typ = typ () } in
   { start
   ; prefix
   ; shown = List.map item (List.filteri (fun i _ -> i < limit) fitting)

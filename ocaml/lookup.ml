@@ -32,20 +32,20 @@ let value env name =
   ; loc = d.val_loc
   ; attributes = d.val_attributes
   ; uid = d.val_uid
-  ; print = (fun () -> Scope.scheme env d.val_type)
+  ; print = (fun () -> Visible.scheme env d.val_type)
   ; value = Some d
   }
 
 let declared env path () =
   match path with
   | None -> ""
-  | Some path -> Scope.declaration env path (Env.find_type path env)
+  | Some path -> Visible.declaration env path (Env.find_type path env)
 
 let constructor env name =
   let d = Env.find_constructor_by_name name env in
   let result = d.cstr_res in
-  let is_exception = Scope.is_exception env result in
-  let path = Scope.type_path result in
+  let is_exception = Visible.is_exception env result in
+  let path = Visible.type_path result in
   let path, print =
     match d.cstr_tag with
     | Cstr_extension (path, _) ->
@@ -63,7 +63,7 @@ let constructor env name =
 
 let field env name =
   let d = Env.find_label_by_name name env in
-  let path = Scope.type_path d.lbl_res in
+  let path = Visible.type_path d.lbl_res in
   { kind = "field"
   ; path
   ; loc = d.lbl_loc
@@ -93,12 +93,12 @@ let ident path = Ident.create_persistent (Path.last path)
 
 let clas env name =
   let path, (d : Types.class_declaration) = Env.find_class_by_name name env in
-  let print () = Scope.printed env (Printtyp.class_declaration (ident path)) d in
+  let print () = Visible.printed env (Printtyp.class_declaration (ident path)) d in
   other "class" print path d.cty_loc d.cty_attributes d.cty_uid
 
 let class_type env name =
   let path, (d : Types.class_type_declaration) = Env.find_cltype_by_name name env in
-  let print () = Scope.printed env (Printtyp.cltype_declaration (ident path)) d in
+  let print () = Visible.printed env (Printtyp.cltype_declaration (ident path)) d in
   other "class type" print path d.clty_loc d.clty_attributes d.clty_uid
 
 (* The declaration of a class also makes a class type and a type. *)

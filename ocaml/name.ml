@@ -80,9 +80,9 @@ let is_module env text =
 
 let near env scope ~only_modules name =
   let scope = Option.bind scope (fun text -> Result.to_option (parse text)) in
-  Scope.entries env scope
-  |> List.filter (fun (e : Scope.entry) -> e.kind = "module" || not only_modules)
-  |> List.map (fun (e : Scope.entry) -> e.name)
+  Visible.entries env scope
+  |> List.filter (fun (e : Visible.entry) -> e.kind = "module" || not only_modules)
+  |> List.map (fun (e : Visible.entry) -> e.name)
   |> List.sort_uniq String.compare
   |> fun names -> Misc.spellcheck names name
 
@@ -99,7 +99,7 @@ let holds env prefix name =
   match parse prefix with
   | Error _ -> false
   | Ok scope ->
-    List.exists (fun (e : Scope.entry) -> e.name = bare name) (Scope.entries env (Some scope))
+    List.exists (fun (e : Visible.entry) -> e.name = bare name) (Visible.entries env (Some scope))
 
 (* [rest] follows what is missing: that must be a module then. *)
 let rec missing_part env text ~rest =

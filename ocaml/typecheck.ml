@@ -37,8 +37,8 @@ let phrase env structure =
       in
       let text =
         match expression typed with
-        | Some { exp_type; _ } -> "- : " ^ Scope.scheme after exp_type
-        | None -> Scope.printed env Printtyp.signature signature
+        | Some { exp_type; _ } -> "- : " ^ Visible.scheme after exp_type
+        | None -> Visible.printed env Printtyp.signature signature
       in
       text, after
   in
