@@ -18,4 +18,8 @@ let () =
   Callback.register "topup_program" (fun entry log -> Toplevel.program ~entry log);
   Callback.register "topup_load" Toplevel.load;
   Callback.register "topup_packages" Toplevel.packages;
+  Callback.register "topup_lookup" Toplevel.lookup;
+  Callback.register "topup_typecheck" Toplevel.typecheck;
+  Callback.register "topup_complete" (fun source offset limit ->
+      Toplevel.complete source ~offset ~limit);
   Callback.register "topup_flush" Toplevel.flush

@@ -65,7 +65,7 @@ let rec phrase run (phrase : Phrases.phrase) =
     | Ok printed ->
       run.last <- Some printed;
       if Directive.is_kept phrase.ast then begin
-        Workspace.mark ();
+        Workspace.mark phrase;
         !succeeded (Phrases.record phrase)
       end
     | Error failures ->
@@ -100,8 +100,7 @@ and all run phrases =
     run.failed <- true;
     fail run (Option.to_list (Diagnostic.of_exn exn))
 
-let outcome run (value_repr, typ, name) : Outcome.t =
-  let reports = List.rev run.reports and errors = List.rev run.errors in
+let assemble ~earlier ~reports ~errors (value_repr, typ, name) : Outcome.t =
   let fatal, warnings =
     List.partition (fun (d : Diagnostic.t) -> d.diagnostic.severity = Error) reports
   in
@@ -109,7 +108,7 @@ let outcome run (value_repr, typ, name) : Outcome.t =
   { value_repr
   ; typ
   ; name
-  ; earlier = List.rev run.earlier
+  ; earlier
   ; warnings = List.map text warnings
   ; error =
       (match fatal @ errors with
@@ -117,6 +116,10 @@ let outcome run (value_repr, typ, name) : Outcome.t =
       | all -> Some (String.concat "\n" (List.map text all)))
   ; diagnostics = List.map (fun (d : Diagnostic.t) -> d.diagnostic) (reports @ errors)
   }
+
+let outcome run =
+  assemble ~earlier:(List.rev run.earlier) ~reports:(List.rev run.reports)
+    ~errors:(List.rev run.errors)
 
 let nothing = None, None, None
 

@@ -8,3 +8,12 @@ val eval : quiet:bool -> string -> Outcome.t
 (** Called with the text of each phrase that belongs in the phrase log, as soon as it has
     succeeded. Set by [Bridge]. *)
 val succeeded : (string -> unit) ref
+
+(** What the compiler reported and what ended the run, in order, as an outcome; the triple
+    is value, type and name. *)
+val assemble :
+  earlier:string list ->
+  reports:Diagnostic.t list ->
+  errors:Diagnostic.t list ->
+  string option * string option * string option ->
+  Outcome.t

@@ -1,7 +1,7 @@
 type phrase =
   { ast : Parsetree.toplevel_phrase
   ; text : string
-  ; first : int
+  ; start : Lexing.position
   }
 
 type t =
@@ -15,12 +15,20 @@ let next t = t.read t
 
 let is_space c = c = ' ' || c = '\n' || c = '\t' || c = '\r'
 
+(* Where the text that stands behind [position] begins. *)
+let rec skip_blanks text (position : Lexing.position) =
+  let i = position.pos_cnum in
+  if i >= String.length text || not (is_space text.[i]) then position
+  else if text.[i] = '\n' then
+    skip_blanks text
+      { position with pos_cnum = i + 1; pos_bol = i + 1; pos_lnum = position.pos_lnum + 1 }
+  else skip_blanks text { position with pos_cnum = i + 1 }
+
 (* The phrase between two places of its source. *)
-let phrase source ast ~first ~last =
-  let last = min last (String.length source) in
-  let rec skip i = if i < last && is_space source.[i] then skip (i + 1) else i in
-  let first = skip first in
-  { ast; text = String.trim (String.sub source first (max 0 (last - first))); first }
+let phrase source ast ~before ~last =
+  let start = skip_blanks source before in
+  let first = start.pos_cnum and last = min last (String.length source) in
+  { ast; text = String.trim (String.sub source first (max 0 (last - first))); start }
 
 (* A line directive would swallow what stands behind it on its line. *)
 let record { text; _ } =
@@ -76,14 +84,15 @@ let is_blank text first =
   from first
 
 let rec next_of_source t =
-  let first = t.lexbuf.lex_curr_p.pos_cnum in
+  let before = t.lexbuf.lex_curr_p in
+  let first = before.pos_cnum in
   if is_blank t.source first then None
   else
     match parse t.lexbuf with
     | Ptop_def [] -> next_of_source t
     | ast ->
       let last = t.lexbuf.lex_curr_p.pos_cnum in
-      Some (phrase t.source ast ~first ~last)
+      Some (phrase t.source ast ~before ~last)
     | exception End_of_file -> None
 
 (* The parser wants a ";;" at the end; a second one is an empty phrase. The new
@@ -98,12 +107,12 @@ let stop : Parsetree.toplevel_phrase -> int = function
     List.fold_left (fun _ (item : Parsetree.structure_item) -> item.pstr_loc.loc_end.pos_cnum) 0 items
   | Ptop_dir { pdir_loc; _ } -> pdir_loc.loc_end.pos_cnum
 
-(* From the end of the phrase before, so that comments stay with what follows them. *)
+(* From the end of the phrase before, so that comments stay with what follows them. The
+   parser of files says nothing of lines. *)
 let phrase_of_file source ast ~first ~last =
-  let found = phrase source ast ~first ~last in
-  if String.starts_with ~prefix:";;" found.text then
-    phrase source ast ~first:(found.first + 2) ~last
-  else found
+  let from first = phrase source ast ~before:{ Lexing.dummy_pos with pos_cnum = first } ~last in
+  let found = from first in
+  if String.starts_with ~prefix:";;" found.text then from (found.start.pos_cnum + 2) else found
 
 let of_file ~name source =
   let rest = ref None in

@@ -5,7 +5,8 @@ type t
 type phrase =
   { ast : Parsetree.toplevel_phrase
   ; text : string  (** as written, [;;] included if it was there, trimmed *)
-  ; first : int  (** where that begins in the source, in bytes *)
+  ; start : Lexing.position
+        (** where that begins; in a file only the offset is known *)
   }
 
 (** [of_source source] reads what a caller sent. Until {!within} ends, the

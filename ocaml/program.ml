@@ -82,7 +82,7 @@ let add w ~number (phrase : Phrases.phrase) =
         | Together names -> join w names
         | Alone -> close_group w; open_group w
         | Outside -> close_group w);
-        write w ~number phrase ~origin:phrase.first item;
+        write w ~number phrase ~origin:phrase.start.pos_cnum item;
         if place item = Alone then close_group w)
       items
 

@@ -152,14 +152,7 @@ let silent = function
   | "install_printer" | "remove_printer" | "warnings" | "warn_error" -> true
   | _ -> false
 
-(* These run user code, which prints for itself. *)
-let loads = function
-  | "load" | "load_rec" | "require" -> true
-  | _ -> false
-
-(* Directives print on the standard formatter. Those that fail say so there, and
-   raise only outside of interactive use. *)
-let direct name ast =
+let capturing f =
   let buffer = Buffer.create 256 in
   let to_buffer =
     Format.pp_get_formatter_out_functions (Format.formatter_of_buffer buffer) ()
@@ -172,29 +165,39 @@ let direct name ast =
       Format.pp_print_flush formatter ();
       Format.pp_set_formatter_out_functions formatter saved
   in
-  let redirect formatter = if loads name then ignore else redirect formatter in
   let restore_out = redirect Format.std_formatter in
   let restore_err = redirect Format.err_formatter in
   let restore () = restore_out (); restore_err () in
-  let said () = String.trim (Buffer.contents buffer) in
+  let finished = try Ok (f ()) with exn -> Error exn in
+  restore ();
+  finished, String.trim (Buffer.contents buffer)
+
+(* These run user code, which prints for itself. *)
+let loads = function
+  | "load" | "load_rec" | "require" -> true
+  | _ -> false
+
+(* Directives print on the standard formatter. Those that fail say so there, and
+   raise only outside of interactive use. *)
+let direct name ast =
   let interactive = !Sys.interactive in
   Sys.interactive := false;
-  let execute ppf = Toploop.execute_phrase true ppf ast in
-  let finished = try Ok (compiling execute) with exn -> Error exn in
+  let execute () = compiling (fun ppf -> Toploop.execute_phrase true ppf ast) in
+  let finished, said =
+    if loads name then (try Ok (execute ()) with exn -> Error exn), "" else capturing execute
+  in
   if not !Sys.interactive then Sys.interactive := interactive;
-  restore ();
   match finished with
-  | Ok (true, _) when silent name && said () <> "" ->
-    Error [ Diagnostic.error Type (said ()) ]
-  | Ok (true, _) -> Ok (Text (said ()))
-  | Ok (false, rest) -> Error [ Diagnostic.error Type (String.trim (rest ^ said ())) ]
+  | Ok (true, _) when silent name && said <> "" -> Error [ Diagnostic.error Type said ]
+  | Ok (true, _) -> Ok (Text said)
+  | Ok (false, rest) -> Error [ Diagnostic.error Type (String.trim (rest ^ said)) ]
   | Error (Compenv.Exit_with_status 0) ->
     Error
       [ Diagnostic.error Type
           "Error: #quit would end the process that holds this session; to end it, close \
-           the connection"
+           the connection, to start afresh, call reset"
       ]
-  | Error (Compenv.Exit_with_status _) -> Error [ Diagnostic.error Type (said ()) ]
+  | Error (Compenv.Exit_with_status _) -> Error [ Diagnostic.error Type said ]
   | Error exn -> raise exn
 
 let run (ast : Parsetree.toplevel_phrase) =

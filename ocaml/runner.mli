@@ -13,8 +13,21 @@ type printed =
     binding; what it did to mutable state is done. *)
 val run : Parsetree.toplevel_phrase -> (printed, Diagnostic.t list) result
 
+(** [capturing f] runs [f]; what it prints on the standard formatters becomes the text,
+    trimmed, and not output. *)
+val capturing : (unit -> 'a) -> ('a, exn) result * string
+
 (** [interruptible f] is [f ()] under {!Interrupt.guard}; what it raises is described. *)
 val interruptible : (unit -> 'a) -> ('a, Diagnostic.t list) result
+
+(** [compiling ?compiler_patience f] is [f ppf] under {!Interrupt.guard}, and what the
+    compiler printed on [ppf]. *)
+val compiling : ?compiler_patience:int -> (Format.formatter -> 'a) -> 'a * string
+
+(** [with_fresh_memory check] is [check ()], tried again if the compiler rejects something
+    that it may have looked for before it was there.
+    @raise exn what [check] raises the second time. *)
+val with_fresh_memory : (unit -> 'a) -> 'a
 
 (** [describe exn] is what ended an evaluation when it was not user code that raised. *)
 val describe : exn -> Diagnostic.t list

@@ -42,3 +42,6 @@ let load path =
     [], Some (String.concat "\n" (List.map text failures))
 
 let packages = Findlib.required
+let lookup = Lookup.find
+let typecheck = Typecheck.source
+let complete = Completion.at

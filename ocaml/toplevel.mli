@@ -30,5 +30,14 @@ val load : string -> string list * string option
 (** The packages that the session required (see {!Findlib.required}). *)
 val packages : unit -> string list
 
+(** What a name stands for (see {!Lookup.find}). *)
+val lookup : string -> (Lookup.t, string) result
+
+(** The types of a source that is not run (see {!Typecheck.source}). *)
+val typecheck : string -> Outcome.t * string list
+
+(** The completions at a place of a source (see {!Completion.at}). *)
+val complete : string -> offset:int -> limit:int -> Completion.t
+
 (** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
 val flush : unit -> unit

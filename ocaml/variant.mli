@@ -8,6 +8,9 @@ val install : unit -> unit
     phrase; [printed] is what [Toploop.execute_phrase] wrote. *)
 val backtrace : string -> string
 
+(** The value at a path of an environment; [None] if its unit is not loaded. *)
+val value : Env.t -> Path.t -> Obj.t option
+
 (** The units and their code that are known now stay known; see {!forget}. Call once, when
     the toplevel is up. *)
 val remember : unit -> unit

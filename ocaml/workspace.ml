@@ -7,14 +7,23 @@ type binding =
 
 let start = ref Env.Env_empty
 
-(* The environment behind each phrase of the log, the newest first. *)
+type origin =
+  { number : int
+  ; start : Lexing.position
+  ; docs : (Location.t * string) list
+  }
+
+(* The environment behind each phrase of the log; the newest first. *)
 let marks = ref []
 
 let remember_start () =
   start := Env.summary !Toploop.toplevel_env;
   marks := []
 
-let mark () = marks := Env.summary !Toploop.toplevel_env :: !marks
+let mark (phrase : Phrases.phrase) =
+  let number = match !marks with (_, { number; _ }) :: _ -> number + 1 | [] -> 1 in
+  let docs = Documentation.of_values phrase.ast in
+  marks := (Env.summary !Toploop.toplevel_env, { number; start = phrase.start; docs }) :: !marks
 
 (* One step back in the history of an environment, and the value that it defined. *)
 let step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
@@ -34,6 +43,41 @@ let step : Env.summary -> Env.summary option * (Ident.t * Types.value_descriptio
   | Env_persistent (rest, _)
   | Env_value_unbound (rest, _, _)
   | Env_module_unbound (rest, _, _) -> Some rest, None
+
+(* What a step back undoes, if it is a definition. *)
+let defined : Env.summary -> Ident.t option = function
+  | Env_value (_, id, _)
+  | Env_type (_, id, _)
+  | Env_extension (_, id, _)
+  | Env_module (_, id, _, _)
+  | Env_modtype (_, id, _)
+  | Env_class (_, id, _)
+  | Env_cltype (_, id, _) -> Some id
+  | _ -> None
+
+let own env =
+  let rec back (summary : Env.summary) found =
+    if summary == !start then found
+    else
+      let found = Option.to_list (defined summary) @ found in
+      match step summary with
+      | Some rest, _ -> back rest found
+      | None, _ -> found
+  in
+  back (Env.summary env) []
+
+let origin id =
+  (* [latest] is the oldest phrase behind which everything undone so far is to be seen. *)
+  let rec back (summary : Env.summary) marks latest =
+    match marks with
+    | (marked, origin) :: older when marked == summary -> back summary older (Some origin)
+    | _ when summary == !start -> None
+    | _ -> (
+      match defined summary with
+      | Some defined when Ident.same defined id -> latest
+      | _ -> Option.bind (fst (step summary)) (fun rest -> back rest marks latest))
+  in
+  back (Env.summary !Toploop.toplevel_env) !marks None
 
 (* Names under which the session's phrases have values, those that were shadowed, too. *)
 let forget_values () =

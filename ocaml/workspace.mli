@@ -9,8 +9,25 @@ type binding =
     defined nothing yet. *)
 val remember_start : unit -> unit
 
-(** The current environment is that behind the next phrase of the phrase log. *)
-val mark : unit -> unit
+(** The phrase has entered the phrase log, and the current environment is that behind it. *)
+val mark : Phrases.phrase -> unit
+
+(** A phrase of the phrase log. *)
+type origin =
+  { number : int  (** from 1 *)
+  ; start : Lexing.position  (** of its text, in the source that it came with *)
+  ; docs : (Location.t * string) list  (** see {!Documentation.of_values} *)
+  }
+
+(** The phrase that defined an identifier of the current environment. *)
+val origin : Ident.t -> origin option
+
+(** What an environment has that the session's start had not, shadowed or not, the oldest
+    first. *)
+val own : Env.t -> Ident.t list
+
+(** One step back in the history of an environment, and the value that it defined. *)
+val step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
 
 (** The session's values become garbage, as far as nothing else refers to them. The names
     must be forgotten, too. *)

@@ -15,6 +15,7 @@ use crate::interrupt::{self, Interrupt};
 use crate::outcome::Outcome;
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
+use crate::query::{Definition, Typechecked};
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
 pub type Job = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
@@ -160,6 +161,44 @@ impl EvalThread {
         self.run(runtime, Runtime::reset)
     }
 
+    /// Looks a name up; see [`Runtime::lookup`].
+    pub fn lookup(
+        &mut self,
+        runtime: &Runtime,
+        name: &str,
+    ) -> Result<Run<Result<Definition, String>>, EvaluatorError> {
+        let mut run = self.run(runtime, |runtime| runtime.lookup(name))?;
+        if let Ok(definition) = &mut run.result {
+            self.cut_text("type", &mut definition.typ);
+            definition
+                .doc
+                .iter_mut()
+                .for_each(|doc| self.cut_text("doc", doc));
+            for (_, typ) in &mut definition.also {
+                self.cut_text("type", typ);
+            }
+        }
+        Ok(run)
+    }
+
+    /// Type-checks a source; see [`Runtime::typecheck`].
+    pub fn typecheck(
+        &mut self,
+        runtime: &Runtime,
+        source: &[u8],
+    ) -> Result<Run<Typechecked>, EvaluatorError> {
+        let mut run = self.run(runtime, |runtime| runtime.typecheck(source))?;
+        self.cut_the_rest(&mut run.result.outcome);
+        Ok(run)
+    }
+
+    /// Cuts a text that has no overflow field of its own; the marker names the file.
+    fn cut_text(&self, name: &str, text: &mut String) {
+        if text.len() > self.inline_max {
+            *text = Cut::text(name, std::mem::take(text), self.inline_max).inline;
+        }
+    }
+
     fn cut(&self, mut outcome: Outcome) -> Evaluated {
         let value_repr = outcome.value_repr.take();
         self.cut_the_rest(&mut outcome);
@@ -169,13 +208,8 @@ impl EvalThread {
         }
     }
 
-    /// Cuts the texts that have no overflow field of their own; the marker names the file.
     fn cut_the_rest(&self, outcome: &mut Outcome) {
-        let cut = |name, text: &mut String| {
-            if text.len() > self.inline_max {
-                *text = Cut::text(name, std::mem::take(text), self.inline_max).inline;
-            }
-        };
+        let cut = |name, text: &mut String| self.cut_text(name, text);
         outcome.error.iter_mut().for_each(|text| cut("error", text));
         outcome.typ.iter_mut().for_each(|text| cut("type", text));
         outcome

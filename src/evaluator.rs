@@ -11,10 +11,9 @@ pub use crate::bridge::Runtime;
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
-use crate::eval_thread::{Boot, EvalThread, Job};
-pub use crate::eval_thread::{Evaluated, Run};
+use crate::eval_thread::{Boot, Job};
+pub use crate::eval_thread::{EvalThread, Evaluated, Run};
 use crate::interrupt::Interrupt;
-use crate::outcome::Loaded;
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
@@ -112,22 +111,15 @@ impl Evaluator {
         self.run(None, cancel, EvalThread::reset).await
     }
 
-    /// Links a file of compiled code, whose initialisers are user code.
-    pub async fn load(
-        &self,
-        path: String,
-        cancel: impl Future<Output = ()>,
-    ) -> Result<Run<Loaded>, EvaluatorError> {
-        self.run(self.settings.timeout, cancel, move |thread, runtime| {
-            thread.run(runtime, |runtime| runtime.load(path.as_bytes()))
-        })
-        .await
-    }
-
     /// The text of the phrase log and its number of phrases.
     pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.contents().map_err(EvaluatorError::Log)
+    }
+
+    /// The time limit of evaluations that name none.
+    pub fn limit(&self) -> Option<Duration> {
+        self.settings.timeout
     }
 
     /// A text as a reply shows it.
@@ -140,8 +132,8 @@ impl Evaluator {
         Checkpoints::at(self.settings.checkpoint_dir.clone())
     }
 
-    /// Runs what may run user code.
-    async fn run<T: Send + 'static>(
+    /// Runs what may run user code, for at most `limit`.
+    pub async fn run<T: Send + 'static>(
         &self,
         limit: Option<Duration>,
         cancel: impl Future<Output = ()>,

@@ -39,6 +39,7 @@ mod command;
 mod debug_info;
 pub mod error;
 pub mod outcome;
+pub mod query;
 mod toolchain;
 
 pub use cli::main;

@@ -21,6 +21,7 @@ let install () =
   interfaces := List.filter (fun (name, _) -> is_visible name) crcs;
   know_interfaces ()
 
+let value env path = try Some (Toploop.eval_value_path env path) with _ -> None
 let units = ref Symtable.empty_global_map
 let remember () = units := Symtable.current_state ()
 

@@ -40,6 +40,7 @@ let () =
     | _ -> None)
 
 let lookup symbol = Dynlink.unsafe_get_global_value ~bytecode_or_asm_symbol:symbol
+let is_loaded symbol = Option.is_some (lookup symbol)
 let unknown symbol = Option.is_none (lookup symbol)
 
 external keep_backtrace : unit -> unit = "topup_keep_backtrace"

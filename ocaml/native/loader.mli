@@ -14,3 +14,5 @@ val backtrace : unit -> string
 
 (** The block of a symbol, if there is one. *)
 val lookup : string -> Obj.t option
+(** Whether the unit that a symbol stands for is in this process. *)
+val is_loaded : string -> bool

@@ -18,6 +18,7 @@ use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
 use crate::outcome::{Bindings, Loaded, Outcome, Program};
+use crate::query::{Completions, Definition, Typechecked};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -41,6 +42,9 @@ pub struct Runtime {
     program: Function,
     load: Function,
     packages: Function,
+    lookup: Function,
+    typecheck: Function,
+    complete: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
 }
@@ -69,6 +73,9 @@ impl Runtime {
             program: Function::named(c"topup_program")?,
             load: Function::named(c"topup_load")?,
             packages: Function::named(c"topup_packages")?,
+            lookup: Function::named(c"topup_lookup")?,
+            typecheck: Function::named(c"topup_typecheck")?,
+            complete: Function::named(c"topup_complete")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
         })
@@ -99,12 +106,11 @@ impl Runtime {
 
     /// The value bindings whose names contain `filter` (see `ocaml/workspace.mli`).
     pub fn env(&self, filter: &str, all: bool, limit: usize) -> Result<Bindings, String> {
-        let limit = limit.min(isize::MAX as usize / 4) as Value;
         // SAFETY: the string is handed on at once, the other arguments are immediate.
         let pair = self.env.call3(
             unsafe { ocaml_string(filter.as_bytes()) },
             immediate(all as Value),
-            immediate(limit),
+            count(limit),
         )?;
         // SAFETY: `Toplevel.env` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::bindings(pair) })
@@ -115,7 +121,7 @@ impl Runtime {
     pub fn program(&self, entry: &str, log: &[u8]) -> Result<Result<Program, String>, String> {
         let result = self.program.call_texts(entry.as_bytes(), log)?;
         // SAFETY: `Toplevel.program` returns such a result, and nothing below allocates.
-        Ok(unsafe { values::program(result) })
+        Ok(unsafe { values::result(result, |v| values::program(v)) })
     }
 
     /// Links a file of compiled code and runs its initialisers.
@@ -131,6 +137,37 @@ impl Runtime {
         let names = self.packages.call(UNIT)?;
         // SAFETY: `Toplevel.packages` returns a list of strings, and nothing below allocates.
         Ok(unsafe { values::list(names, |name| values::string(name)) })
+    }
+
+    /// What a name stands for (see `ocaml/lookup.mli`); the inner error is about the name.
+    pub fn lookup(&self, name: &str) -> Result<Result<Definition, String>, String> {
+        // SAFETY: the value is handed on at once.
+        let found = self.lookup.call(unsafe { ocaml_string(name.as_bytes()) })?;
+        // SAFETY: `Toplevel.lookup` returns such a result, and nothing below allocates.
+        Ok(unsafe { values::result(found, |v| values::definition(v)) })
+    }
+
+    /// Type-checks a source without running it (see `ocaml/typecheck.mli`).
+    pub fn typecheck(&self, source: &[u8]) -> Result<Typechecked, String> {
+        // SAFETY: the value is handed on at once.
+        let pair = self.typecheck.call(unsafe { ocaml_string(source) })?;
+        // SAFETY: `Toplevel.typecheck` returns such a pair, and nothing below allocates.
+        Ok(unsafe { values::typechecked(pair) })
+    }
+
+    /// The completions at a place of a source, in bytes (see `ocaml/completion.mli`).
+    pub fn complete(
+        &self,
+        source: &[u8],
+        offset: usize,
+        limit: usize,
+    ) -> Result<Completions, String> {
+        // SAFETY: the string is handed on at once, the other arguments are immediate.
+        let found =
+            self.complete
+                .call3(unsafe { ocaml_string(source) }, count(offset), count(limit))?;
+        // SAFETY: `Toplevel.complete` returns a `Completion.t`, and nothing below allocates.
+        Ok(unsafe { values::completions(found) })
     }
 
     /// Empties OCaml's and C's buffers for stdout and stderr.
@@ -240,6 +277,11 @@ unsafe fn ocaml_string(text: &[u8]) -> Value {
 /// An immediate OCaml value: an int, or a bool as 0 or 1.
 fn immediate(number: Value) -> Value {
     number << 1 | 1
+}
+
+/// A number of things, as an OCaml int; more than OCaml can count is as good as none.
+fn count(number: usize) -> Value {
+    immediate(number.min(isize::MAX as usize / 4) as Value)
 }
 
 fn result(returned: Value) -> Result<Value, String> {

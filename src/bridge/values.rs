@@ -11,6 +11,7 @@ use ocaml::sys::{self, Value};
 use crate::outcome::{
     Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Program, Severity, Span,
 };
+use crate::query::{Completion, Completions, Definition, Typechecked};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -40,18 +41,31 @@ pub unsafe fn bindings(value: Value) -> Bindings {
     }
 }
 
-/// The result of `Toplevel.program`.
-pub unsafe fn program(value: Value) -> Result<Program, String> {
+/// `Program.t`.
+pub unsafe fn program(value: Value) -> Program {
     unsafe {
-        let content = field(value, 0);
-        if sys::tag_val(value) == 0 {
-            Ok(Program {
-                text: string(field(content, 0)),
-                flags: list(field(content, 1), |v| string(v)),
-                phrases: list(field(content, 2), |v| string(v)),
-            })
-        } else {
-            Err(string(content))
+        Program {
+            text: string(field(value, 0)),
+            flags: list(field(value, 1), |v| string(v)),
+            phrases: list(field(value, 2), |v| string(v)),
+        }
+    }
+}
+
+/// `Lookup.t`.
+pub unsafe fn definition(value: Value) -> Definition {
+    unsafe {
+        Definition {
+            name: string(field(value, 0)),
+            kind: string(field(value, 1)),
+            typ: string(field(value, 2)),
+            location: option(field(value, 3)).map(|v| string(v)),
+            value_preview: option(field(value, 4)).map(|v| string(v)),
+            doc: option(field(value, 5)).map(|v| string(v)),
+            also: list(field(value, 6), |v| {
+                (string(field(v, 0)), string(field(v, 1)))
+            }),
+            interrupted: int(field(value, 7)) != 0,
         }
     }
 }
@@ -62,6 +76,33 @@ pub unsafe fn loaded(value: Value) -> Loaded {
         match option(field(value, 1)) {
             Some(error) => Err(string(error)),
             None => Ok(list(field(value, 0), |v| string(v))),
+        }
+    }
+}
+
+/// The pair that `Toplevel.typecheck` returns.
+pub unsafe fn typechecked(value: Value) -> Typechecked {
+    unsafe {
+        Typechecked {
+            outcome: outcome(field(value, 0)),
+            directives: list(field(value, 1), |v| string(v)),
+        }
+    }
+}
+
+/// `Completion.t`.
+pub unsafe fn completions(value: Value) -> Completions {
+    unsafe {
+        Completions {
+            start: int(field(value, 0)).max(0) as usize,
+            prefix: string(field(value, 1)),
+            shown: list(field(value, 2), |v| Completion {
+                name: string(field(v, 0)),
+                kind: string(field(v, 1)),
+                typ: option(field(v, 2)).map(|v| string(v)),
+            }),
+            total: int(field(value, 3)).max(0) as usize,
+            interrupted: int(field(value, 4)) != 0,
         }
     }
 }
@@ -125,6 +166,15 @@ pub unsafe fn option(value: Value) -> Option<Value> {
         Some(unsafe { field(value, 0) })
     } else {
         None
+    }
+}
+
+/// A result whose error is a string.
+pub unsafe fn result<T>(value: Value, convert: impl Fn(Value) -> T) -> Result<T, String> {
+    let content = unsafe { field(value, 0) };
+    match unsafe { sys::tag_val(value) } {
+        0 => Ok(convert(content)),
+        _ => Err(unsafe { string(content) }),
     }
 }
 

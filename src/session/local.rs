@@ -7,8 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
-use crate::outcome::Loaded;
+use crate::evaluator::{EvalThread, Evaluated, Evaluation, Evaluator, Run, Runtime};
 use crate::overflow::Cut;
 use crate::tools::{Failure, Phase};
 
@@ -98,10 +97,15 @@ impl Turn<'_> {
         self.session.evaluator.reset(self.stop.cancelled()).await
     }
 
-    /// Links a file of compiled code; see [`Evaluator::load`].
-    pub async fn load(&self, path: String) -> Result<Run<Loaded>, EvaluatorError> {
-        let cancelled = self.stop.cancelled();
-        self.session.evaluator.load(path, cancelled).await
+    /// Runs what may run user code, within the default time limit.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut EvalThread, &Runtime) -> Result<Run<T>, EvaluatorError> + Send + 'static,
+    ) -> Result<Run<T>, EvaluatorError> {
+        let evaluator = &self.session.evaluator;
+        evaluator
+            .run(evaluator.limit(), self.stop.cancelled(), work)
+            .await
     }
 
     /// The text of the phrase log and its number of phrases.

@@ -54,7 +54,11 @@ fn run(mut call: Call) -> Running {
         let path = call.arguments.text("path").unwrap_or_default();
         check(&path)?;
         let turn = call.session.turn(&call.cancel).await?;
-        let run = turn.load(path).await?;
+        let run = turn
+            .run(move |thread, runtime| {
+                thread.run(runtime, |runtime| runtime.load(path.as_bytes()))
+            })
+            .await?;
         let printed = Printed::new(run.stdout, run.stderr);
         Ok(match run.result {
             Ok(modules) => {

@@ -5,13 +5,16 @@ mod arguments;
 mod cancel;
 mod checkpoint;
 mod compile_to_binary;
+mod complete;
 mod env;
 mod eval;
 mod eval_batch;
 mod load;
+mod lookup;
 mod report;
 mod reset;
 mod restore;
+mod typecheck;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -34,6 +37,9 @@ pub static ALL: &[Tool] = &[
     eval_batch::TOOL,
     env::TOOL,
     load::TOOL,
+    lookup::TOOL,
+    typecheck::TOOL,
+    complete::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,
@@ -44,7 +50,8 @@ pub static ALL: &[Tool] = &[
 /// What a client reads before its first call.
 pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
 bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
-session as it was. eval_batch runs several sources in order; env lists what is bound; cancel stops what is running. \
+session as it was. eval_batch runs several sources in order; env lists what is bound; lookup says what a name is; typecheck \
+checks code without running it; cancel stops what is running. \
 Give timeout (seconds) to anything that may not end.";
 
 /// A row of the table.

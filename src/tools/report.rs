@@ -35,8 +35,9 @@ pub struct Report {
     elapsed_ms: f64,
 }
 
+/// One warning or error.
 #[derive(Debug, Serialize)]
-struct DiagnosticReport {
+pub struct DiagnosticReport {
     severity: &'static str,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,7 +105,7 @@ const BREAK: &str = "Interrupted.";
 
 /// Says in the outcome why it was interrupted; or, if user code caught the interrupt and
 /// ended by itself, says so in a notice.
-fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
+pub fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     let (kind, text) = reason(stop);
     let interrupted = |d: &&mut Diagnostic| d.kind == outcome::Kind::Interrupted;
     match outcome.diagnostics.iter_mut().find(interrupted) {
@@ -130,7 +131,7 @@ fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     }
 }
 
-/// Why topup stopped an evaluation, as a reply says it.
+/// Why topup stopped something, as a kind and in words.
 pub fn reason(stop: Stop) -> (outcome::Kind, String) {
     match stop {
         Stop::Timeout(limit) => (
@@ -155,7 +156,7 @@ fn seconds(limit: Duration) -> String {
     format!("{} s", limit.as_secs_f64())
 }
 
-fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
+pub fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
     DiagnosticReport {
         severity: match diagnostic.severity {
             Severity::Error => "error",

@@ -5,10 +5,12 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
+mod complete;
 mod eras;
 mod interrupt;
 mod libraries;
 mod load;
+mod lookup;
 mod output;
 mod phrase_log;
 mod process;
@@ -20,4 +22,5 @@ mod stubs;
 mod support;
 mod tidy;
 mod transcripts;
+mod typecheck;
 mod workspace;
