@@ -2,7 +2,7 @@
 //! for one call while another can be answered.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,12 +10,14 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use crate::crash::End;
 use crate::progress::{self, Progress};
 use crate::protocol::batch::{BatchId, Batches};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
 use crate::protocol::mcp::{self, Negotiation, Notification, Request};
 use crate::protocol::revision::Revision;
 use crate::router::Router;
+use crate::session::Ticket;
 use crate::tools::{self, Answer, Tool};
 use crate::transport::{Connection, Message, Outgoing};
 
@@ -35,26 +37,52 @@ enum Event {
         id: Id,
         answer: Answer,
     },
+    /// User code brought the process to its end.
+    Fell(End),
     /// Nobody listens any more, or we are told to end.
     Stop,
 }
 
-/// Serves one connection until the client has gone or `shutdown` is cancelled. A client
-/// that has finished sending still gets its answers.
-pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: CancellationToken) {
+/// How serving ended.
+pub enum Served {
+    /// The client has gone, or we were told to end.
+    Done,
+    /// The process has come to its end, and the next image of it goes on from here.
+    Fell(Rest),
+}
+
+/// What a connection's next server needs.
+pub struct Rest {
+    /// Input that is not answered, as it came.
+    pub unread: Vec<u8>,
+    /// What the handshake settled.
+    pub negotiation: Negotiation,
+}
+
+/// Serves one connection until the client has gone, `shutdown` is cancelled, or something
+/// arrives at `ends`. A client that has finished sending still gets its answers.
+pub async fn serve(
+    connection: Connection,
+    negotiation: Negotiation,
+    router: Arc<Router>,
+    shutdown: CancellationToken,
+    mut ends: mpsc::UnboundedReceiver<End>,
+) -> Served {
     let Connection {
         mut incoming,
         outgoing,
         gone,
+        unread,
     } = connection;
     let (events, mut from_calls) = mpsc::unbounded_channel();
     let mut server = Server {
         router,
         outgoing,
         events,
-        negotiation: Negotiation::default(),
+        negotiation,
         batches: Batches::default(),
         pending: HashMap::new(),
+        calls: 0,
     };
     let mut open = true;
     while open || !server.pending.is_empty() {
@@ -62,6 +90,7 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
             biased;
             _ = shutdown.cancelled() => Event::Stop,
             _ = gone.cancelled() => Event::Stop,
+            Some(end) = ends.recv() => Event::Fell(end),
             Some(event) = from_calls.recv() => event,
             message = incoming.recv(), if open => match message {
                 Some(message) => Event::Message(message),
@@ -77,13 +106,32 @@ pub async fn serve(connection: Connection, router: Arc<Router>, shutdown: Cancel
                 message,
             } => server.goes_on(&id, elapsed, &message),
             Event::Finished { id, answer } => server.finish(id, answer),
-            Event::Stop => return server.abandon(),
+            Event::Fell(end) => {
+                let mut rest = server.fall(end);
+                while let Ok(message) = incoming.try_recv() {
+                    add_line(&mut rest, &message.line);
+                }
+                rest.extend(unread.lock().unwrap_or_else(PoisonError::into_inner).rest());
+                server.flushed(&gone, &shutdown).await;
+                return Served::Fell(Rest {
+                    unread: rest,
+                    negotiation: server.negotiation,
+                });
+            }
+            Event::Stop => {
+                server.abandon();
+                return Served::Done;
+            }
         }
     }
-    tokio::select! {
-        _ = server.outgoing.flushed() => {}
-        _ = gone.cancelled() => {}
-        _ = shutdown.cancelled() => {}
+    server.flushed(&gone, &shutdown).await;
+    Served::Done
+}
+
+fn add_line(lines: &mut Vec<u8>, line: &[u8]) {
+    lines.extend_from_slice(line);
+    if !line.ends_with(b"\n") {
+        lines.push(b'\n');
     }
 }
 
@@ -96,10 +144,16 @@ struct Server {
     events: mpsc::UnboundedSender<Event>,
     /// Calls in flight, each with what takes it back.
     pending: HashMap<Id, Pending>,
+    /// How many calls there were.
+    calls: u64,
 }
 
 struct Pending {
-    cancel: CancellationToken,
+    ticket: Ticket,
+    /// Its place among the calls.
+    number: u64,
+    /// As it came.
+    line: Vec<u8>,
     /// Taken back by its own client, which gets no answer.
     withdrawn: bool,
     progress_token: Option<Value>,
@@ -110,25 +164,30 @@ struct Pending {
 
 impl Server {
     fn message(&mut self, message: Message) {
+        let line = message.line.clone();
         match jsonrpc::read(message) {
             Incoming::Batch(messages) if self.negotiation.revision().has_batches() => {
-                let requests = messages.iter().filter(|message| message.wants_reply());
+                let read = |message: Message| (message.line.clone(), jsonrpc::read(message));
+                let members: Vec<_> = messages.into_iter().map(read).collect();
+                let requests = members.iter().filter(|(_, member)| member.wants_reply());
                 let batch = self.batches.begin(requests.count());
-                for message in messages {
-                    self.single(message, Some(batch));
+                for (line, member) in members {
+                    self.single(line, member, Some(batch));
                 }
             }
             Incoming::Batch(_) => {
                 let reason = "batches belong to revision 2025-03-26; send one message a line";
                 self.refuse(None, None, Fault::invalid_request(reason));
             }
-            message => self.single(message, None),
+            message => self.single(line, message, None),
         }
     }
 
-    fn single(&mut self, message: Incoming, batch: Option<BatchId>) {
+    fn single(&mut self, line: Vec<u8>, message: Incoming, batch: Option<BatchId>) {
         match message {
-            Incoming::Request { id, method, params } => self.request(id, &method, params, batch),
+            Incoming::Request { id, method, params } => {
+                self.request(line, id, &method, params, batch);
+            }
             Incoming::Notification { method, params } => self.notification(&method, &params),
             Incoming::Bad { id, fault } => self.refuse(batch, id.as_ref(), fault),
             Incoming::Ignored | Incoming::Batch(_) => {}
@@ -137,6 +196,7 @@ impl Server {
 
     fn request(
         &mut self,
+        line: Vec<u8>,
         id: Id,
         method: &str,
         params: Map<String, Value>,
@@ -162,8 +222,11 @@ impl Server {
                     progress_token,
                 },
             )) => {
+                self.calls += 1;
                 let pending = Pending {
-                    cancel: CancellationToken::new(),
+                    ticket: Ticket::default(),
+                    number: self.calls,
+                    line,
                     withdrawn: false,
                     progress_token,
                     revision,
@@ -182,14 +245,14 @@ impl Server {
         arguments: Map<String, Value>,
         pending: Pending,
     ) {
-        let cancel = pending.cancel.clone();
+        let ticket = pending.ticket.clone();
         let wants_progress = pending.progress_token.is_some();
         self.pending.insert(id.clone(), pending);
         let router = Arc::clone(&self.router);
         let events = self.events.clone();
         tokio::spawn(async move {
             let progress = Progress::default();
-            let work = tools::call(tool, arguments, &router, cancel, progress.clone());
+            let work = tools::call(tool, arguments, &router, ticket, progress.clone());
             let answer = if wants_progress {
                 reporting(&id, &progress, &events, work).await
             } else {
@@ -238,7 +301,7 @@ impl Server {
             Notification::Withdraw(id) => match self.pending.get_mut(&id) {
                 Some(pending) => {
                     pending.withdrawn = true;
-                    pending.cancel.cancel();
+                    pending.ticket.cancel.cancel();
                 }
                 None => self.router.cancel_local(),
             },
@@ -251,9 +314,38 @@ impl Server {
         self.send(batch, Some(jsonrpc::reply(id, Err::<(), _>(fault))));
     }
 
+    /// The call that ran when the process came to its `end` gets its reply; the lines of
+    /// those that were not answered are returned, in the order in which they came.
+    fn fall(&mut self, end: End) -> Vec<u8> {
+        let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
+        calls.sort_by_key(|(_, pending)| pending.number);
+        let mut rest = Vec::new();
+        for (id, pending) in calls {
+            if pending.ticket.has_begun() {
+                let answer = self.router.fallen(end);
+                let result = mcp::call_result(pending.revision, answer);
+                let reply = (!pending.withdrawn).then(|| jsonrpc::reply(Some(&id), Ok(result)));
+                self.send(pending.batch, reply);
+            } else if !pending.withdrawn {
+                add_line(&mut rest, &pending.line);
+                self.send(pending.batch, None);
+            }
+        }
+        rest
+    }
+
+    /// Completes when the client has all that was sent, or will not take it.
+    async fn flushed(&self, gone: &CancellationToken, shutdown: &CancellationToken) {
+        tokio::select! {
+            _ = self.outgoing.flushed() => {}
+            _ = gone.cancelled() => {}
+            _ = shutdown.cancelled() => {}
+        }
+    }
+
     fn abandon(&self) {
         for pending in self.pending.values() {
-            pending.cancel.cancel();
+            pending.ticket.cancel.cancel();
         }
     }
 }

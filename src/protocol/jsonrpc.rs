@@ -23,7 +23,7 @@ pub enum Incoming {
         params: Map<String, Value>,
     },
     /// Several at once, none of them a batch itself.
-    Batch(Vec<Incoming>),
+    Batch(Vec<Message>),
     /// To be answered with an error; the id only if it could be read.
     Bad { id: Option<Id>, fault: Fault },
     /// Something that must not be answered: a response, or a malformed notification.
@@ -76,7 +76,7 @@ impl Fault {
 
 /// Reads a message's envelope.
 pub fn read(message: Message) -> Incoming {
-    match message {
+    match message.content {
         Ok(Value::Object(object)) => envelope(object),
         Ok(Value::Array(messages)) if messages.is_empty() => bad(None, "an empty batch"),
         Ok(Value::Array(messages)) => Incoming::Batch(messages.into_iter().map(member).collect()),
@@ -91,11 +91,14 @@ pub fn read(message: Message) -> Incoming {
     }
 }
 
-/// One message of a batch.
-fn member(message: Value) -> Incoming {
-    match message {
-        Value::Object(object) => envelope(object),
-        _ => bad(None, "a message of a batch is a JSON object"),
+/// One message of a batch, as if it had come alone. A batch in a batch is none.
+fn member(message: Value) -> Message {
+    Message {
+        line: message.to_string().into_bytes(),
+        content: match message {
+            Value::Array(_) => Ok(Value::Null),
+            message => Ok(message),
+        },
     }
 }
 

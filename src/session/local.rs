@@ -1,6 +1,7 @@
 //! The toplevel in this process, one caller at a time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -30,21 +31,26 @@ impl Local {
 
     /// Waits for the caller's turn; fails if `cancel` comes first. Nobody else evaluates
     /// until the turn is dropped.
-    pub async fn turn(&self, cancel: &CancellationToken) -> Result<Turn<'_>, Failure> {
+    pub async fn turn(&self, ticket: &Ticket) -> Result<Turn<'_>, Failure> {
         let place = tokio::select! {
             biased;
-            _ = cancel.cancelled() => {
+            _ = ticket.cancel.cancelled() => {
                 return Err(Failure::new(Phase::Route, "cancelled before it began"));
             }
             place = self.queue.lock() => place,
         };
-        let stop = cancel.child_token();
+        let stop = ticket.cancel.child_token();
+        ticket.begun.store(true, Ordering::Relaxed);
         *self.current() = Some(stop.clone());
         Ok(Turn {
             session: self,
             stop,
             _place: place,
         })
+    }
+
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.evaluator
     }
 
     /// Interrupts the turn that is on. False if there is none.
@@ -60,6 +66,21 @@ impl Local {
 
     fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call's place in the queue.
+#[derive(Debug, Clone, Default)]
+pub struct Ticket {
+    /// Cancelled when the client takes the call back.
+    pub cancel: CancellationToken,
+    /// Whether its turn has come: it may have run user code.
+    begun: Arc<AtomicBool>,
+}
+
+impl Ticket {
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Relaxed)
     }
 }
 

@@ -2,4 +2,4 @@
 
 mod local;
 
-pub use local::{Local, Turn};
+pub use local::{Local, Ticket, Turn};

@@ -40,7 +40,7 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let text = call.arguments.text("label").unwrap_or_default();
         let label = Label::new(&text).map_err(|e| Failure::new(Phase::Arguments, e))?;
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let (source, phrases) = turn.log()?;
         let checkpoints = turn.checkpoints();
         let saved = tokio::task::spawn_blocking(move || checkpoints.save(&label, &source)).await;

@@ -86,7 +86,7 @@ fn run(mut call: Call) -> Running {
         let out = call.arguments.text("out").unwrap_or_default();
         let named = call.arguments.texts("libraries");
         let limit = call.arguments.seconds("timeout");
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let (log, _) = turn.log()?;
         let program = turn
             .ask(move |runtime| runtime.program(&entry, &log))

@@ -103,7 +103,7 @@ fn run(mut call: Call) -> Running {
         let [line, column, limit] = ["line", "column", "limit"].map(|n| call.arguments.count(n));
         let place = offset(&source, line, column)
             .map_err(|text| Failure::new(Phase::Arguments, format!("complete: {text}")))?;
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let (text, limit) = (source.clone(), limit.unwrap_or(LIMIT));
         let run = turn
             .run(move |thread, runtime| {

@@ -58,7 +58,7 @@ fn run(mut call: Call) -> Running {
         let filter = call.arguments.text("filter").unwrap_or_default();
         let all = call.arguments.flag("all");
         let limit = call.arguments.count("limit").unwrap_or(LIMIT);
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let found = turn
             .ask(move |runtime| runtime.env(&filter, all, limit))
             .await?;

@@ -42,7 +42,7 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let source = call.arguments.text("source").unwrap_or_default();
         let timeout = call.arguments.seconds("timeout");
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let report = Report::new(turn.eval(source, timeout).await?);
         Ok(Answer::new(&report, report.error.is_some()))
     })

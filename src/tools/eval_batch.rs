@@ -40,7 +40,7 @@ struct BatchReport {
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let timeout = call.arguments.seconds("timeout");
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let mut batch = BatchReport {
             results: Vec::new(),
             stopped_on_error: false,

@@ -53,7 +53,7 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let path = call.arguments.text("path").unwrap_or_default();
         check(&path)?;
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let run = turn
             .run(move |thread, runtime| {
                 thread.run(runtime, |runtime| runtime.load(path.as_bytes()))

@@ -57,7 +57,7 @@ struct AlsoReport {
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let name = call.arguments.text("name").unwrap_or_default();
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let run = turn
             .run(move |thread, runtime| thread.lookup(runtime, &name))
             .await?;

@@ -21,7 +21,6 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use tokio_util::sync::CancellationToken;
 
 pub use arguments::{Arguments, Field, Kind, fields};
 
@@ -29,7 +28,7 @@ use crate::error::EvaluatorError;
 use crate::progress::Progress;
 use crate::protocol::revision::Revision;
 use crate::router::Router;
-use crate::session::Local;
+use crate::session::{Local, Ticket};
 
 /// Every tool, in the order of `tools/list`.
 pub static ALL: &[Tool] = &[
@@ -76,8 +75,7 @@ pub struct Hints {
 pub struct Call {
     pub arguments: Arguments,
     pub session: Arc<Local>,
-    /// Cancelled when the client takes the call back.
-    pub cancel: CancellationToken,
+    pub ticket: Ticket,
     pub progress: Progress,
 }
 
@@ -146,7 +144,7 @@ pub async fn call(
     tool: &Tool,
     arguments: Map<String, Value>,
     router: &Router,
-    cancel: CancellationToken,
+    ticket: Ticket,
     progress: Progress,
 ) -> Answer {
     let result = match prepare(tool, arguments, router) {
@@ -154,7 +152,7 @@ pub async fn call(
             (tool.run)(Call {
                 arguments,
                 session,
-                cancel,
+                ticket,
                 progress,
             })
             .await

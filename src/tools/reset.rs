@@ -30,7 +30,7 @@ struct ResetReport {
 
 fn run(call: Call) -> Running {
     Box::pin(async move {
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let run = turn.reset().await?;
         let report = ResetReport {
             ok: true,

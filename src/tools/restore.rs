@@ -28,7 +28,7 @@ fn run(mut call: Call) -> Running {
         let text = call.arguments.text("label").unwrap_or_default();
         let arguments = |problem| Failure::new(Phase::Arguments, problem);
         let label = Label::new(&text).map_err(arguments)?;
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let (source, path) = turn.checkpoints().load(&label).map_err(arguments)?;
         let run = turn.restore(source).await?;
         let phrases = run.result.1;

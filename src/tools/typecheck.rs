@@ -72,7 +72,7 @@ fn notice(directives: &[String]) -> Option<String> {
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let source = call.arguments.text("source").unwrap_or_default();
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let report = TypecheckReport::new(
             turn.run(move |thread, runtime| thread.typecheck(runtime, source.as_bytes()))
                 .await?,

@@ -2,8 +2,14 @@
 
 use serde_json::Value;
 
-/// One line of input: a JSON value, or why it is none.
-pub type Message = Result<Value, BadLine>;
+/// One line of input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    /// As it came.
+    pub line: Vec<u8>,
+    /// The JSON value that it is, or why it is none.
+    pub content: Result<Value, BadLine>,
+}
 
 /// A line that is not a message.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,10 +54,15 @@ impl Lines {
             if std::mem::take(&mut self.skipping) {
                 continue;
             }
-            if let Some(message) = parse(&line) {
+            if let Some(message) = parse(line) {
                 return Some(message);
             }
         }
+    }
+
+    /// What was pushed and has not come out yet.
+    pub fn rest(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
     }
 
     /// What is left when the input has ended: a last line may lack its line break.
@@ -59,7 +70,7 @@ impl Lines {
         if self.skipping {
             None
         } else {
-            parse(&std::mem::take(&mut self.bytes))
+            parse(std::mem::take(&mut self.bytes))
         }
     }
 
@@ -70,14 +81,21 @@ impl Lines {
         self.bytes = Vec::new();
         self.scanned = 0;
         let first = !std::mem::replace(&mut self.skipping, true);
-        first.then_some(Err(BadLine::TooLong(MAX_LINE)))
+        first.then(|| Message {
+            line: Vec::new(),
+            content: Err(BadLine::TooLong(MAX_LINE)),
+        })
     }
 }
 
 /// Reads a line; `None` if it is blank.
-pub fn parse(line: &[u8]) -> Option<Message> {
+pub fn parse(line: Vec<u8>) -> Option<Message> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
-    Some(serde_json::from_slice(line).map_err(|error| BadLine::Syntax(error.to_string())))
+    let content = serde_json::from_slice(&line);
+    Some(Message {
+        line,
+        content: content.map_err(|error| BadLine::Syntax(error.to_string())),
+    })
 }

@@ -1,5 +1,7 @@
 //! A connection inside the process, for tests and for embedding.
 
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +24,7 @@ pub fn memory() -> (Connection, Peer) {
         incoming,
         outgoing,
         gone: CancellationToken::new(),
+        unread: Arc::default(),
     };
     (connection, Peer { input, output })
 }
@@ -29,7 +32,7 @@ pub fn memory() -> (Connection, Peer) {
 impl Peer {
     /// Sends one line, as a client would write it. False if the server has ended.
     pub async fn send(&self, line: &str) -> bool {
-        match parse(line.as_bytes()) {
+        match parse(line.as_bytes().to_vec()) {
             Some(message) => self.input.send(message).await.is_ok(),
             None => true,
         }

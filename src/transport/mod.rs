@@ -6,10 +6,12 @@ mod outgoing;
 mod ready;
 mod stdio;
 
-pub use lines::{BadLine, Message};
+pub use lines::{BadLine, Lines, Message};
 pub use memory::{Peer, memory};
 pub use outgoing::Outgoing;
 pub use stdio::stdio;
+
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -21,7 +23,12 @@ pub struct Connection {
     pub outgoing: Outgoing,
     /// Cancelled when the client can no longer receive anything.
     pub gone: CancellationToken,
+    /// What was read and is not in `incoming` yet.
+    pub unread: Unread,
 }
+
+/// The bytes between the descriptor and `incoming`. Shared with who reads.
+pub type Unread = Arc<Mutex<Lines>>;
 
 /// Messages read ahead of the server.
 const READ_AHEAD: usize = 1024;

@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -19,26 +19,43 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::{Lines, Message};
 use super::outgoing::{Direct, Outgoing, Output};
-use super::{Connection, READ_AHEAD, ready};
+use super::{Connection, READ_AHEAD, Unread, ready};
 
-/// Serves the client on `input` and `output`, which the connection owns from here on. To
-/// be called inside the tokio runtime.
-pub fn stdio(input: OwnedFd, output: OwnedFd) -> io::Result<Connection> {
+/// Serves the client on `input` and `output`, which the connection owns from here on.
+/// `before` was read from `input` already. To be called inside the tokio runtime.
+pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Connection> {
     let (messages, incoming) = mpsc::channel(READ_AHEAD);
     let gone = CancellationToken::new();
-    read_on(input, messages, output.try_clone()?, gone.clone())?;
+    let unread = Unread::default();
+    lock(&unread).push(before);
+    let reader = Reader {
+        unread: Arc::clone(&unread),
+        messages,
+    };
+    read_on(input, reader, output.try_clone()?, gone.clone())?;
     let outgoing = write_on(output, gone.clone())?;
     Ok(Connection {
         incoming,
         outgoing,
         gone,
+        unread,
     })
+}
+
+/// Turns what was read into messages.
+struct Reader {
+    unread: Unread,
+    messages: mpsc::Sender<Message>,
+}
+
+fn lock(unread: &Unread) -> MutexGuard<'_, Lines> {
+    unread.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads in a task if the descriptor can be waited for, else (a regular file) in a thread.
 fn read_on(
     input: OwnedFd,
-    messages: mpsc::Sender<Message>,
+    reader: Reader,
     output: OwnedFd,
     gone: CancellationToken,
 ) -> io::Result<()> {
@@ -48,7 +65,7 @@ fn read_on(
     match ready::watch(input) {
         Some(input) => {
             tokio::spawn(async move {
-                if let Err(error) = read_ready(input, messages).await {
+                if let Err(error) = read_ready(input, reader).await {
                     log::info!("reading from the client: {error}");
                 }
                 let watch = move || watch_hangup(&output, parent, &gone);
@@ -59,10 +76,10 @@ fn read_on(
             thread::Builder::new()
                 .name("reader".into())
                 .spawn(move || {
-                    if let Err(error) = read_blocking(copy, &messages) {
+                    if let Err(error) = read_blocking(copy, &reader) {
                         log::info!("reading from the client: {error}");
                     }
-                    drop(messages);
+                    drop(reader);
                     watch_hangup(&output, parent, &gone);
                 })?;
         }
@@ -70,10 +87,12 @@ fn read_on(
     Ok(())
 }
 
-async fn read_ready(input: AsyncFd<File>, messages: mpsc::Sender<Message>) -> io::Result<()> {
-    let mut lines = Lines::default();
+async fn read_ready(input: AsyncFd<File>, reader: Reader) -> io::Result<()> {
     let mut chunk = vec![0; 1 << 16];
     loop {
+        if reader.pass_on().await.is_none() {
+            return Ok(());
+        }
         let length = input
             .async_io(Interest::READABLE, |mut file| {
                 if !is_readable(file)? {
@@ -82,37 +101,51 @@ async fn read_ready(input: AsyncFd<File>, messages: mpsc::Sender<Message>) -> io
                 file.read(&mut chunk)
             })
             .await?;
-        lines.push(&chunk[..length]);
-        while let Some(message) = lines.next() {
-            if messages.send(message).await.is_err() {
-                return Ok(());
-            }
-        }
         if length == 0 {
-            if let Some(message) = lines.finish() {
-                let _ = messages.send(message).await;
-            }
+            return Ok(reader.finish().await);
+        }
+        lock(&reader.unread).push(&chunk[..length]);
+    }
+}
+
+fn read_blocking(mut input: File, reader: &Reader) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        if runtime.block_on(reader.pass_on()).is_none() {
             return Ok(());
+        }
+        // A regular file, which never lets us wait: nobody else finds bytes under way.
+        let mut unread = lock(&reader.unread);
+        let length = input.read(&mut chunk)?;
+        unread.push(&chunk[..length]);
+        drop(unread);
+        if length == 0 {
+            return Ok(runtime.block_on(reader.finish()));
         }
     }
 }
 
-fn read_blocking(mut input: File, messages: &mpsc::Sender<Message>) -> io::Result<()> {
-    let mut lines = Lines::default();
-    let mut chunk = vec![0; 1 << 16];
-    loop {
-        let length = input.read(&mut chunk)?;
-        lines.push(&chunk[..length]);
-        while let Some(message) = lines.next() {
-            if messages.blocking_send(message).is_err() {
-                return Ok(());
+impl Reader {
+    /// Sends on what is complete. No message is ever outside both `unread` and the channel.
+    /// `None` when nobody takes messages any more.
+    async fn pass_on(&self) -> Option<()> {
+        loop {
+            let place = self.messages.reserve().await.ok()?;
+            match lock(&self.unread).next() {
+                Some(message) => place.send(message),
+                None => return Some(()),
             }
         }
-        if length == 0 {
-            if let Some(message) = lines.finish() {
-                let _ = messages.blocking_send(message);
+    }
+
+    /// The input has ended: a last line may lack its line break.
+    async fn finish(&self) {
+        if let Ok(place) = self.messages.reserve().await {
+            let last = lock(&self.unread).finish();
+            if let Some(message) = last {
+                place.send(message);
             }
-            return Ok(());
         }
     }
 }
