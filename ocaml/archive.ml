@@ -55,9 +55,22 @@ let check_kind path =
   | kind when List.mem (extension kind) Objfile.extensions -> ()
   | kind -> fail "%s %s." path (wrong_kind path kind)
 
-(* Which file brought the interface or code of a unit. *)
-let sources : (string, string) Hashtbl.t = Hashtbl.create 16
-let loaded : (Digest.t, unit) Hashtbl.t = Hashtbl.create 16
+type file =
+  { path : string
+  ; digest : Digest.t
+  ; units : Objfile.compilation_unit list
+  }
+
+(* What was loaded since the last reset, by path. *)
+let files : (string, file) Hashtbl.t = Hashtbl.create 16
+let loaded path = Hashtbl.find_opt files path
+let is_loaded digest = Hashtbl.fold (fun _ file found -> found || file.digest = digest) files false
+let names units = List.map (fun (unit : Objfile.compilation_unit) -> unit.name) units
+
+let source unit_name =
+  Hashtbl.fold
+    (fun path file found -> if List.mem unit_name (names file.units) then Some path else found)
+    files None
 
 let in_session = "the session"
 
@@ -94,7 +107,7 @@ let with_interfaces path units f =
     Env.import_crcs ~source:in_session before;
     (match exn with
     | Persistent_env.Consistbl.Inconsistency { unit_name; original_source; _ } ->
-      let other = Option.value (Hashtbl.find_opt sources unit_name) ~default:original_source in
+      let other = Option.value (source unit_name) ~default:original_source in
       fail
         "%s and %s were compiled with different interfaces of %s. Compile them again \
          together; if it is the session that has the old one, reset it first."
@@ -155,31 +168,32 @@ let with_printers digest ~resident link =
     Hashtbl.replace printers digest (List.rev !installed)
   end
 
-let names units = List.map (fun (unit : Objfile.compilation_unit) -> unit.name) units
-
-let link path digest file =
-  let units = Objfile.units file in
-  let resident = Objfile.is_resident file in
-  if not resident then check_missing path file;
-  with_directory_of path (fun () ->
-      with_interfaces path units (fun () ->
-          with_printers digest ~resident (fun () -> Objfile.link file)));
-  Interrupt.armed := false;
-  List.iter (fun name -> Hashtbl.replace sources name path) (names units);
-  names units
-
-let load path =
+let with_file path f =
   check_kind path;
-  let digest = Digest.file path in
-  match Objfile.with_file path (link path digest) with
-  | names -> Hashtbl.replace loaded digest (); names
+  match Objfile.with_file path f with
+  | result -> result
   | exception Objfile.Unusable problem -> fail "%s %s." path problem
   | exception Objfile.Raised (exn, backtrace) -> raise (Initialiser_raised (path, exn, backtrace))
   | exception (End_of_file | Failure _) -> fail "%s is damaged; build it again." path
 
+let read path =
+  let units = with_file path Objfile.units in
+  { path; digest = Objfile.digest path; units }
+
+let load path =
+  with_file path (fun code ->
+      let file = { path; digest = Objfile.digest path; units = Objfile.units code } in
+      let resident = Objfile.is_resident code in
+      if not resident then check_missing path code;
+      with_directory_of path (fun () ->
+          with_interfaces path file.units (fun () ->
+              with_printers file.digest ~resident (fun () -> Objfile.link code)));
+      Interrupt.armed := false;
+      Hashtbl.replace files path file;
+      names file.units)
+
 let require path =
-  if not (Sys.file_exists path && Hashtbl.mem loaded (Digest.file path)) then
-    ignore (load path)
+  if not (Sys.file_exists path && is_loaded (Objfile.digest path)) then ignore (load path)
 
 (* As the compiler's own directives look for it. *)
 let find name =
@@ -211,9 +225,33 @@ let install () =
   let show () = List.iter (Format.printf "%s@.") (Folders.all ()) in
   Hashtbl.replace directives "show_dirs" (Toploop.Directive_none show)
 
+let users unit_names =
+  let rec closure known =
+    let uses (unit : Objfile.compilation_unit) =
+      List.exists (fun (name, _) -> List.mem name known) unit.interfaces
+    in
+    let more =
+      Hashtbl.fold (fun _ file found -> List.filter uses file.units @ found) files []
+      |> names
+      |> List.filter (fun name -> not (List.mem name known))
+    in
+    if more = [] then known else closure (List.sort_uniq compare more @ known)
+  in
+  closure unit_names
+
+let withdraw unit_names =
+  let interfaces = List.filter (fun (name, _) -> not (List.mem name unit_names)) (Env.imports ()) in
+  Objfile.hide unit_names;
+  Hashtbl.filter_map_inplace
+    (fun _ file ->
+      if List.exists (fun name -> List.mem name unit_names) (names file.units) then None
+      else Some file)
+    files;
+  Env.reset_cache ();
+  Env.import_crcs ~source:in_session interfaces
+
 let forget () =
-  Hashtbl.reset loaded;
-  Hashtbl.reset sources;
+  Hashtbl.reset files;
   List.iter
     (fun (unit : Objfile.compilation_unit) -> Env.import_crcs ~source:in_session unit.interfaces)
     (Objfile.resident ())

@@ -16,5 +16,6 @@ let () =
   Callback.register "topup_reset" Toplevel.reset;
   Callback.register "topup_env" (fun filter all limit -> Toplevel.env ~filter ~all ~limit);
   Callback.register "topup_load" Toplevel.load;
+  Callback.register "topup_load_project" Toplevel.load_project;
   Callback.register "topup_packages" Toplevel.packages;
   Callback.register "topup_flush" Toplevel.flush

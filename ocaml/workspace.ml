@@ -7,14 +7,18 @@ type binding =
 
 let start = ref Env.Env_empty
 
-(* The environment behind each phrase of the log, the newest first. *)
+type phrase =
+  { text : string
+  ; defined : string list
+  }
+
+(* The newest first, each with the environment behind it. *)
 let marks = ref []
+let phrases () = List.rev_map fst !marks
 
 let remember_start () =
   start := Env.summary !Toploop.toplevel_env;
   marks := []
-
-let mark () = marks := Env.summary !Toploop.toplevel_env :: !marks
 
 (* One step back in the history of an environment, and the value that it defined. *)
 let step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
@@ -34,6 +38,40 @@ let step : Env.summary -> Env.summary option * (Ident.t * Types.value_descriptio
   | Env_persistent (rest, _)
   | Env_value_unbound (rest, _, _)
   | Env_module_unbound (rest, _, _) -> Some rest, None
+
+(* Names that have values or hold them, between two points of the history. *)
+let defined_between before after =
+  let rec back (summary : Env.summary) found =
+    if summary == before then found
+    else
+      let found =
+        match summary with
+        | Env_value (_, id, _) | Env_module (_, id, _, _) -> Ident.name id :: found
+        | _ -> found
+      in
+      match step summary with
+      | Some rest, _ -> back rest found
+      | None, _ -> found
+  in
+  back after []
+
+let defined () = defined_between !start (Env.summary !Toploop.toplevel_env)
+
+let mark ~before text =
+  let after = Env.summary !Toploop.toplevel_env in
+  marks := ({ text; defined = defined_between before after }, after) :: !marks
+
+let at_start () = !start
+
+let history () =
+  let rec back summary found =
+    if summary == !start then found
+    else
+      match step summary with
+      | None, _ -> found
+      | Some rest, _ -> back rest (summary :: found)
+  in
+  back (Env.summary !Toploop.toplevel_env) []
 
 (* Names under which the session's phrases have values, those that were shadowed, too. *)
 let forget_values () =

@@ -14,7 +14,7 @@ use crate::error::EvaluatorError;
 use crate::eval_thread::{Boot, EvalThread, Job};
 pub use crate::eval_thread::{Evaluated, Run};
 use crate::interrupt::Interrupt;
-use crate::outcome::Loaded;
+use crate::outcome::{Loaded, Project};
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
 
@@ -119,6 +119,18 @@ impl Evaluator {
     ) -> Result<Run<Loaded>, EvaluatorError> {
         self.run(self.settings.timeout, cancel, move |thread, runtime| {
             thread.run(runtime, |runtime| runtime.load(path.as_bytes()))
+        })
+        .await
+    }
+
+    /// Builds a dune project and links its libraries, whose initialisers are user code.
+    pub async fn load_project(
+        &self,
+        folder: String,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<Run<Project>, EvaluatorError> {
+        self.run(None, cancel, move |thread, runtime| {
+            thread.run(runtime, |runtime| runtime.load_project(folder.as_bytes()))
         })
         .await
     }

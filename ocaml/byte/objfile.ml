@@ -43,6 +43,8 @@ let check_number path =
 
 let with_file path f = check_number path; f (read path)
 
+let digest = Digest.file
+
 let units file =
   List.map
     (fun (code : Cmo_format.compilation_unit) ->
@@ -116,3 +118,11 @@ let link file =
        an initialiser left behind, in a reference say, still uses them. *)
     Symtable.hide_additions before;
     raise exn
+
+let replaceable = true
+
+(* Only the names go: the slots are not used again. *)
+let hide unit_names =
+  let is_visible name = not (List.mem name unit_names) in
+  Symtable.restore_state
+    (Symtable.filter_global_map (Symbols.is_visible is_visible) (Symtable.current_state ()))

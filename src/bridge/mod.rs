@@ -17,7 +17,7 @@ use std::ptr;
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Bindings, Loaded, Outcome};
+use crate::outcome::{Bindings, Loaded, Outcome, Project};
 use crate::{Variant, debug_info, interrupt, toolchain};
 
 unsafe extern "C" {
@@ -39,6 +39,7 @@ pub struct Runtime {
     reset: Function,
     env: Function,
     load: Function,
+    load_project: Function,
     packages: Function,
     flush: Function,
     thread: PhantomData<*const ()>,
@@ -66,6 +67,7 @@ impl Runtime {
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
             load: Function::named(c"topup_load")?,
+            load_project: Function::named(c"topup_load_project")?,
             packages: Function::named(c"topup_packages")?,
             flush: Function::named(c"topup_flush")?,
             thread: PhantomData,
@@ -114,6 +116,14 @@ impl Runtime {
         let pair = self.load.call(unsafe { ocaml_string(path) })?;
         // SAFETY: `Toplevel.load` returns such a pair, and nothing below allocates.
         Ok(unsafe { values::loaded(pair) })
+    }
+
+    /// Builds a dune project and links its libraries.
+    pub fn load_project(&self, folder: &[u8]) -> Result<Project, String> {
+        // SAFETY: the value is handed on at once.
+        let project = self.load_project.call(unsafe { ocaml_string(folder) })?;
+        // SAFETY: `Toplevel.load_project` returns one, and nothing below allocates.
+        Ok(unsafe { values::project(project) })
     }
 
     /// The packages that the session required by name, in order.

@@ -8,7 +8,9 @@
 
 use ocaml::sys::{self, Value};
 
-use crate::outcome::{Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Severity, Span};
+use crate::outcome::{
+    Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Project, Severity, Span,
+};
 
 /// `Outcome.t`.
 pub unsafe fn outcome(value: Value) -> Outcome {
@@ -45,6 +47,20 @@ pub unsafe fn loaded(value: Value) -> Loaded {
             Some(error) => Err(string(error)),
             None => Ok(list(field(value, 0), |v| string(v))),
         }
+    }
+}
+
+/// `Toplevel.project`.
+pub unsafe fn project(value: Value) -> Project {
+    let texts = |index| unsafe { list(field(value, index), |v| string(v)) };
+    Project {
+        loaded: texts(0),
+        unchanged: texts(1),
+        stale: texts(2),
+        dropped: texts(3),
+        error: unsafe {
+            option(field(value, 4)).map(|v| (int(field(v, 0)) != 0, string(field(v, 1))))
+        },
     }
 }
 

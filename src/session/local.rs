@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run, Runtime};
-use crate::outcome::Loaded;
+use crate::outcome::{Loaded, Project};
 use crate::tools::{Failure, Phase};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -101,6 +101,12 @@ impl Turn<'_> {
     pub async fn load(&self, path: String) -> Result<Run<Loaded>, EvaluatorError> {
         let cancelled = self.stop.cancelled();
         self.session.evaluator.load(path, cancelled).await
+    }
+
+    /// Builds and links a dune project; see [`Evaluator::load_project`].
+    pub async fn load_project(&self, folder: String) -> Result<Run<Project>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        self.session.evaluator.load_project(folder, cancelled).await
     }
 
     /// The text of the phrase log and its number of phrases.

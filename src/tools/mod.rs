@@ -8,6 +8,7 @@ mod env;
 mod eval;
 mod eval_batch;
 mod load;
+mod load_project;
 mod report;
 mod reset;
 mod restore;
@@ -31,6 +32,7 @@ pub static ALL: &[Tool] = &[
     eval_batch::TOOL,
     env::TOOL,
     load::TOOL,
+    load_project::TOOL,
     reset::TOOL,
     cancel::TOOL,
     checkpoint::TOOL,
@@ -40,7 +42,8 @@ pub static ALL: &[Tool] = &[
 /// What a client reads before its first call.
 pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
 bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
-session as it was. eval_batch runs several sources in order; env lists what is bound; cancel stops what is running. \
+session as it was. eval_batch runs several sources in order; env lists what is bound; cancel stops what is running. Libraries: #require \"name\" in eval for \
+installed packages, load_project for a dune project, load for one compiled file. \
 Give timeout (seconds) to anything that may not end.";
 
 /// A row of the table.

@@ -10,6 +10,7 @@ mod libraries;
 mod load;
 mod output;
 mod process;
+mod project;
 mod protocol;
 mod soundness;
 mod stubs;
