@@ -74,14 +74,18 @@ let source unit_name =
 
 let in_session = "the session"
 
+(* The file of a unit in the load path, by the first of the extensions that there is. *)
+let unit_file extensions name =
+  let found extension =
+    match Compat.find_unit_file (name ^ extension) with
+    | file -> Some file
+    | exception Not_found -> None
+  in
+  List.find_map found extensions
+
 let check_missing path file =
   let where name =
-    let found extension =
-      match Compat.find_unit_file (name ^ extension) with
-      | file -> Some file
-      | exception Not_found -> None
-    in
-    match List.find_map found Objfile.extensions with
+    match unit_file Objfile.extensions name with
     | Some file -> Printf.sprintf "%s (%s)" name file
     | None -> name
   in
@@ -208,12 +212,7 @@ let rec load_with_needs path =
   let missing =
     try Objfile.with_file path Objfile.missing with Objfile.Unusable _ | Failure _ | End_of_file -> []
   in
-  List.iter
-    (fun name ->
-      match Compat.find_unit_file (name ^ List.nth Objfile.extensions 1) with
-      | needed -> load_with_needs needed
-      | exception Not_found -> ())
-    missing;
+  List.iter (fun name -> Option.iter load_with_needs (unit_file (List.rev Objfile.extensions) name)) missing;
   ignore (load path)
 
 let install () =

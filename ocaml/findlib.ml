@@ -149,6 +149,8 @@ let rewriter package =
 let is_builtin = function
   | "findlib.top" -> true
   | "compiler-libs.toplevel" -> not is_native
+  | "compiler-libs.common" | "compiler-libs.optcomp" | "compiler-libs.native-toplevel" | "dynlink" ->
+    is_native
   | _ -> false
 
 let load package =

@@ -53,8 +53,10 @@ let units file =
 
 let missing file =
   let missing_of (defined, missing) code =
+    (* A packed unit defines, and refers to, its members. *)
+    let defined = Symbols.defined code @ defined in
     let is_there name = List.mem name defined || Symbols.is_defined name in
-    ( Symbols.defined code @ defined
+    ( defined
     , List.rev_append (List.filter (fun name -> not (is_there name)) (Symbols.required code)) missing )
   in
   snd (List.fold_left missing_of ([], []) file.code) |> List.sort_uniq compare

@@ -362,3 +362,39 @@ fn stubs_that_are_missing_are_named() {
         assert_eq!(session.value("Calls.call 5"), "5");
     });
 }
+
+#[test]
+fn units_come_in_files_of_their_own_and_in_packs() {
+    each(|executable| {
+        let mut session = Session::start(executable);
+        let folder = session.path().to_path_buf();
+        for (name, text) in [
+            ("one", "let x = Sys.opaque_identity 1"),
+            ("two", "let x = One.x + 1"),
+            ("inside", "let x = 5"),
+            ("user", "let y = Inside.x"),
+        ] {
+            fs::write(folder.join(format!("{name}.ml")), text).unwrap();
+        }
+        let (compiler, extension) = match executable.variant {
+            "native" => ("ocamlopt", "cmx"),
+            _ => ("ocamlc", "cmo"),
+        };
+        let run = |arguments: &str| {
+            let arguments = arguments.replace(".cm", &format!(".{extension}"));
+            compile(&folder, compiler, &arguments.split(' ').collect::<Vec<_>>());
+        };
+        run("-c one.ml two.ml");
+        run("-for-pack Pack -c inside.ml user.ml");
+        run("-pack -o pack.cm inside.cm user.cm");
+        let two = folder.join(format!("two.{extension}"));
+        session.fails(&two, &["needs what is not loaded: One"]);
+        session.value(&format!(
+            "#directory {folder:?};; #load_rec \"two.{extension}\""
+        ));
+        assert_eq!(session.value("Two.x"), "2");
+        let (reply, is_error) = session.load(&folder.join(format!("pack.{extension}")));
+        assert!(!is_error, "{reply}");
+        assert_eq!(session.value("Pack.User.y"), "5");
+    });
+}
