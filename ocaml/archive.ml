@@ -107,6 +107,7 @@ let with_interfaces path units f =
       units;
     f ()
   with exn ->
+    Interrupt.armed := false;
     Env.reset_cache ();
     Env.import_crcs ~source:in_session before;
     (match exn with
@@ -120,6 +121,8 @@ let with_interfaces path units f =
 
 (* Dropped first: the compiler lists a folder's files only once. *)
 let add_directory folder =
+  let armed = !Interrupt.armed in
+  Interrupt.armed := false;
   Load_path.remove_dir folder;
   Topdirs.dir_directory folder;
   let parent = Filename.dirname folder in
@@ -128,7 +131,8 @@ let add_directory folder =
       let stubs = Filename.concat place "stublibs" in
       if Sys.file_exists stubs then Objfile.add_directory stubs)
     [ Filename.dirname parent; parent; folder ];
-  Objfile.add_directory folder
+  Objfile.add_directory folder;
+  Interrupt.armed := armed
 
 (* [f] with the folder of [path] on the load path, where it stays unless [f] fails. *)
 let with_directory_of path f =
@@ -138,6 +142,7 @@ let with_directory_of path f =
   add_directory folder;
   try f ()
   with exn ->
+    Interrupt.armed := false;
     if is_new then begin
       Load_path.remove_dir folder;
       Toploop.toplevel_env := before
@@ -184,7 +189,10 @@ let read path =
   let units = with_file path Objfile.units in
   { path; digest = Objfile.digest path; units }
 
+(* Interrupts end where the file is in place or is being taken back; those that come later
+   are for what follows. *)
 let load path =
+  let armed = !Interrupt.armed in
   with_file path (fun code ->
       let file = { path; digest = Objfile.digest path; units = Objfile.units code } in
       let resident = Objfile.is_resident code in
@@ -194,6 +202,7 @@ let load path =
               with_printers file.digest ~resident (fun () -> Objfile.link code)));
       Interrupt.armed := false;
       Hashtbl.replace files path file;
+      Interrupt.armed := armed;
       names file.units)
 
 let require path =

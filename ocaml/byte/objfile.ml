@@ -82,6 +82,7 @@ let run closure =
     Toploop.may_trace := false;
     Printexc.record_backtrace recorded
   | exception exn ->
+    Interrupt.armed := false;
     Toploop.may_trace := false;
     let backtrace = Printexc.get_backtrace () in
     Printexc.record_backtrace recorded;
@@ -116,6 +117,7 @@ let link file =
   let before = Symtable.current_state () in
   try with_channel file.path (fun ic -> List.iter (link_unit ic) file.code)
   with exn ->
+    Interrupt.armed := false;
     (* Not [restore_state]: the slots of what ran would be given out again, and code that
        an initialiser left behind, in a reference say, still uses them. *)
     Symtable.hide_additions before;

@@ -243,9 +243,11 @@ let link file =
       Toploop.may_trace := true;
       match Dynlink.loadfile shared with
       | () ->
+        Interrupt.armed := false;
         Toploop.may_trace := false;
         List.iter (set (fun code -> Linked { code; file; description = description code })) file.code
       | exception exn -> (
+        Interrupt.armed := false;
         Toploop.may_trace := false;
         match exn with
         | Dynlink.Error (Cannot_open_dynamic_library exn) ->

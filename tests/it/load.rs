@@ -398,3 +398,31 @@ fn units_come_in_files_of_their_own_and_in_packs() {
         assert_eq!(session.value("Pack.User.y"), "5");
     });
 }
+
+#[test]
+fn an_interrupt_at_any_moment_leaves_a_sound_session() {
+    each(|executable| {
+        let mut session = Session::start(executable);
+        let folder = session.path().to_path_buf();
+        let source = "let () = for i = 1 to 100_000 do ignore (Sys.opaque_identity (string_of_int i)) done let x = 1";
+        library(&folder, "moment", source);
+        let archive = executable.archive("moment");
+        session.value(&format!("#directory {folder:?};; let kept = [\"kept\"]"));
+        for round in 0..20 {
+            let limit = 0.001 * f64::from(round % 10 + 1);
+            let reply = session
+                .client
+                .eval_within(&format!("#load {archive:?}"), limit);
+            let reason = reply["error"].as_str().unwrap_or_default();
+            let expected = reason.is_empty()
+                || reason.starts_with("evaluation timed out")
+                || reason.contains("initialiser failed before");
+            assert!(expected, "{reply}");
+            assert_eq!(session.value("kept"), "[\"kept\"]");
+        }
+        if executable.variant != "native" {
+            session.value(&format!("#load {archive:?}"));
+            assert_eq!(session.value("Moment.x"), "1");
+        }
+    });
+}
