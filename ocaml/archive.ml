@@ -55,20 +55,37 @@ let check_kind path =
   | kind when List.mem (extension kind) Objfile.extensions -> ()
   | kind -> fail "%s %s." path (wrong_kind path kind)
 
-(* Which file brought the interface or code of a unit. *)
-let sources : (string, string) Hashtbl.t = Hashtbl.create 16
-let loaded : (Digest.t, unit) Hashtbl.t = Hashtbl.create 16
+type file =
+  { path : string
+  ; digest : Digest.t
+  ; units : Objfile.compilation_unit list
+  }
+
+(* What was loaded since the last reset, by path. *)
+let files : (string, file) Hashtbl.t = Hashtbl.create 16
+let loaded path = Hashtbl.find_opt files path
+let is_loaded digest = Hashtbl.fold (fun _ file found -> found || file.digest = digest) files false
+let names units = List.map (fun (unit : Objfile.compilation_unit) -> unit.name) units
+
+let source unit_name =
+  Hashtbl.fold
+    (fun path file found -> if List.mem unit_name (names file.units) then Some path else found)
+    files None
 
 let in_session = "the session"
 
+(* The file of a unit in the load path, by the first of the extensions that there is. *)
+let unit_file extensions name =
+  let found extension =
+    match Compat.find_unit_file (name ^ extension) with
+    | file -> Some file
+    | exception Not_found -> None
+  in
+  List.find_map found extensions
+
 let check_missing path file =
   let where name =
-    let found extension =
-      match Compat.find_unit_file (name ^ extension) with
-      | file -> Some file
-      | exception Not_found -> None
-    in
-    match List.find_map found Objfile.extensions with
+    match unit_file Objfile.extensions name with
     | Some file -> Printf.sprintf "%s (%s)" name file
     | None -> name
   in
@@ -90,11 +107,12 @@ let with_interfaces path units f =
       units;
     f ()
   with exn ->
+    Interrupt.armed := false;
     Env.reset_cache ();
     Env.import_crcs ~source:in_session before;
     (match exn with
     | Persistent_env.Consistbl.Inconsistency { unit_name; original_source; _ } ->
-      let other = Option.value (Hashtbl.find_opt sources unit_name) ~default:original_source in
+      let other = Option.value (source unit_name) ~default:original_source in
       fail
         "%s and %s were compiled with different interfaces of %s. Compile them again \
          together; if it is the session that has the old one, reset it first."
@@ -103,6 +121,8 @@ let with_interfaces path units f =
 
 (* Dropped first: the compiler lists a folder's files only once. *)
 let add_directory folder =
+  let armed = !Interrupt.armed in
+  Interrupt.armed := false;
   Load_path.remove_dir folder;
   Topdirs.dir_directory folder;
   let parent = Filename.dirname folder in
@@ -111,7 +131,8 @@ let add_directory folder =
       let stubs = Filename.concat place "stublibs" in
       if Sys.file_exists stubs then Objfile.add_directory stubs)
     [ Filename.dirname parent; parent; folder ];
-  Objfile.add_directory folder
+  Objfile.add_directory folder;
+  Interrupt.armed := armed
 
 (* [f] with the folder of [path] on the load path, where it stays unless [f] fails. *)
 let with_directory_of path f =
@@ -121,6 +142,7 @@ let with_directory_of path f =
   add_directory folder;
   try f ()
   with exn ->
+    Interrupt.armed := false;
     if is_new then begin
       Load_path.remove_dir folder;
       Toploop.toplevel_env := before
@@ -155,31 +177,36 @@ let with_printers digest ~resident link =
     Hashtbl.replace printers digest (List.rev !installed)
   end
 
-let names units = List.map (fun (unit : Objfile.compilation_unit) -> unit.name) units
-
-let link path digest file =
-  let units = Objfile.units file in
-  let resident = Objfile.is_resident file in
-  if not resident then check_missing path file;
-  with_directory_of path (fun () ->
-      with_interfaces path units (fun () ->
-          with_printers digest ~resident (fun () -> Objfile.link file)));
-  Interrupt.armed := false;
-  List.iter (fun name -> Hashtbl.replace sources name path) (names units);
-  names units
-
-let load path =
+let with_file path f =
   check_kind path;
-  let digest = Digest.file path in
-  match Objfile.with_file path (link path digest) with
-  | names -> Hashtbl.replace loaded digest (); names
+  match Objfile.with_file path f with
+  | result -> result
   | exception Objfile.Unusable problem -> fail "%s %s." path problem
   | exception Objfile.Raised (exn, backtrace) -> raise (Initialiser_raised (path, exn, backtrace))
   | exception (End_of_file | Failure _) -> fail "%s is damaged; build it again." path
 
+let read path =
+  let units = with_file path Objfile.units in
+  { path; digest = Objfile.digest path; units }
+
+(* Interrupts end where the file is in place or is being taken back; those that come later
+   are for what follows. *)
+let load path =
+  let armed = !Interrupt.armed in
+  with_file path (fun code ->
+      let file = { path; digest = Objfile.digest path; units = Objfile.units code } in
+      let resident = Objfile.is_resident code in
+      if not resident then check_missing path code;
+      with_directory_of path (fun () ->
+          with_interfaces path file.units (fun () ->
+              with_printers file.digest ~resident (fun () -> Objfile.link code)));
+      Interrupt.armed := false;
+      Hashtbl.replace files path file;
+      Interrupt.armed := armed;
+      names file.units)
+
 let require path =
-  if not (Sys.file_exists path && Hashtbl.mem loaded (Digest.file path)) then
-    ignore (load path)
+  if not (Sys.file_exists path && is_loaded (Objfile.digest path)) then ignore (load path)
 
 (* As the compiler's own directives look for it. *)
 let find name =
@@ -194,12 +221,7 @@ let rec load_with_needs path =
   let missing =
     try Objfile.with_file path Objfile.missing with Objfile.Unusable _ | Failure _ | End_of_file -> []
   in
-  List.iter
-    (fun name ->
-      match Compat.find_unit_file (name ^ List.nth Objfile.extensions 1) with
-      | needed -> load_with_needs needed
-      | exception Not_found -> ())
-    missing;
+  List.iter (fun name -> Option.iter load_with_needs (unit_file (List.rev Objfile.extensions) name)) missing;
   ignore (load path)
 
 let install () =
@@ -211,9 +233,33 @@ let install () =
   let show () = List.iter (Format.printf "%s@.") (Folders.all ()) in
   Hashtbl.replace directives "show_dirs" (Toploop.Directive_none show)
 
+let users unit_names =
+  let rec closure known =
+    let uses (unit : Objfile.compilation_unit) =
+      List.exists (fun (name, _) -> List.mem name known) unit.interfaces
+    in
+    let more =
+      Hashtbl.fold (fun _ file found -> List.filter uses file.units @ found) files []
+      |> names
+      |> List.filter (fun name -> not (List.mem name known))
+    in
+    if more = [] then known else closure (List.sort_uniq compare more @ known)
+  in
+  closure unit_names
+
+let withdraw unit_names =
+  let interfaces = List.filter (fun (name, _) -> not (List.mem name unit_names)) (Env.imports ()) in
+  Objfile.hide unit_names;
+  Hashtbl.filter_map_inplace
+    (fun _ file ->
+      if List.exists (fun name -> List.mem name unit_names) (names file.units) then None
+      else Some file)
+    files;
+  Env.reset_cache ();
+  Env.import_crcs ~source:in_session interfaces
+
 let forget () =
-  Hashtbl.reset loaded;
-  Hashtbl.reset sources;
+  Hashtbl.reset files;
   List.iter
     (fun (unit : Objfile.compilation_unit) -> Env.import_crcs ~source:in_session unit.interfaces)
     (Objfile.resident ())

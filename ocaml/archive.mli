@@ -7,6 +7,12 @@ exception Cannot_load of string
 (** The initialiser of a unit raised: the file, what it raised, the backtrace. *)
 exception Initialiser_raised of string * exn * string
 
+type file =
+  { path : string
+  ; digest : Digest.t  (** of its contents *)
+  ; units : Objfile.compilation_unit list
+  }
+
 (** [load path] links the units of [path] and returns their names. The folder of [path]
     joins the load path. Initialisers are user code; run it under {!Interrupt.guard}. What
     fails leaves interfaces, units and load path as they were.
@@ -17,6 +23,22 @@ val load : string -> string list
 (** As {!load}, for a file of a package: one that was loaded since the last reset is not
     loaded again. *)
 val require : string -> unit
+
+(** [read path] looks into a file that {!load} would take. @raise Cannot_load *)
+val read : string -> file
+
+(** The file as it was when it was loaded from [path], if that was since the last reset. *)
+val loaded : string -> file option
+
+(** Whether a file of these contents was. *)
+val is_loaded : Digest.t -> bool
+
+(** [users names] are the units [names] and all loaded ones that know their interfaces. *)
+val users : string list -> string list
+
+(** [withdraw names] takes loaded units and their interfaces away: no phrase and no file can
+    refer to them until they are loaded again. Code that has them goes on. *)
+val withdraw : string list -> unit
 
 (** [add_directory folder] puts it on the load path, first, as it is now on disk; the stub
     libraries in it and in the [stublibs] folders near it are found. *)

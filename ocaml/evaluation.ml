@@ -59,14 +59,16 @@ let rec phrase run (phrase : Phrases.phrase) =
   | Some (Ok phrases) -> used run phrases
   | None ->
     collect run;
+    let before = Env.summary !Toploop.toplevel_env in
     let result = Runner.run phrase.ast in
     collect run;
     (match result with
     | Ok printed ->
       run.last <- Some printed;
       if Directive.is_kept phrase.ast then begin
-        Workspace.mark phrase;
-        !succeeded (Phrases.record phrase)
+        let text = Phrases.record phrase in
+        Workspace.mark ~before { phrase with text };
+        !succeeded text
       end
     | Error failures ->
       run.last <- None;

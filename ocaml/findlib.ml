@@ -20,26 +20,12 @@ type package =
 let is_native = Sys.backend_type = Native
 let words text = List.filter (( <> ) "") (String.split_on_char ' ' (String.map (function '\t' | '\n' | '\r' | ',' -> ' ' | c -> c) text))
 
-let read file =
-  let ic = open_in_bin file in
-  Fun.protect
-    ~finally:(fun () -> close_in_noerr ic)
-    (fun () -> really_input_string ic (in_channel_length ic))
-
-(* Its standard output, or why it failed. *)
 let ocamlfind arguments =
-  let out = Filename.temp_file "topup" ".out" and err = Filename.temp_file "topup" ".err" in
-  Fun.protect
-    ~finally:(fun () -> List.iter (fun file -> try Sys.remove file with Sys_error _ -> ()) [ out; err ])
-    (fun () ->
-      let text =
-        Printf.sprintf "ocamlfind %s >%s 2>%s" (String.concat " " (List.map Filename.quote arguments))
-          (Filename.quote out) (Filename.quote err)
-      in
-      match Sys.command (Toolchain.command text) with
-      | 0 -> Ok (read out)
-      | 127 -> Error "the command ocamlfind is not there: install findlib, or put it on the server's PATH"
-      | _ -> Error (String.trim (read err)))
+  match Toolchain.output ("ocamlfind" :: arguments) with
+  | Ok text -> Ok text
+  | Error (127, _) ->
+    Error "the command ocamlfind is not there: install findlib, or put it on the server's PATH"
+  | Error (_, reason) -> Error reason
 
 let field = '\x1f'
 let record = '\x1e'
@@ -163,6 +149,8 @@ let rewriter package =
 let is_builtin = function
   | "findlib.top" -> true
   | "compiler-libs.toplevel" -> not is_native
+  | "compiler-libs.common" | "compiler-libs.optcomp" | "compiler-libs.native-toplevel" | "dynlink" ->
+    is_native
   | _ -> false
 
 let load package =

@@ -89,9 +89,12 @@ let note_printers () =
     Hashtbl.replace table "install_printer" (Toploop.Directive_ident noting)
   | _ -> ()
 
-let remove_printers () =
-  List.iter (fun path -> try Toploop.remove_printer path with Not_found -> ()) !printers;
-  printers := []
+let remove_printers_that is_unwanted =
+  let unwanted, wanted = List.partition is_unwanted !printers in
+  List.iter (fun path -> try Toploop.remove_printer path with Not_found -> ()) unwanted;
+  printers := wanted
+
+let remove_printers () = remove_printers_that (fun _ -> true)
 
 let restoring = ref []
 
@@ -112,6 +115,7 @@ let restore () =
   Variant.forget ();
   Archive.forget ();
   Findlib.forget ();
+  Stale.forget ();
   List.iter (fun restore -> restore ()) !restoring;
   Toploop.set_paths ();
   Toploop.initialize_toplevel_env ();

@@ -7,3 +7,6 @@ val remember : unit -> unit
     directives, warnings, load path and current directory are gone or as they were.
     Background threads go on. *)
 val restore : unit -> unit
+
+(** [remove_printers_that is_unwanted] removes installed printers by their paths. *)
+val remove_printers_that : (Path.t -> bool) -> unit

@@ -186,7 +186,7 @@ let location env definition =
 let doc env definition =
   let own () =
     let at (loc, _) = loc.Location.loc_start = definition.loc.loc_start in
-    Option.bind (origin definition) (fun (phrase : Workspace.origin) ->
+    Option.bind (origin definition) (fun (phrase : Workspace.phrase) ->
         Option.map snd (List.find_opt at phrase.docs))
   in
   let installed () =

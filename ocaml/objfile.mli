@@ -25,6 +25,9 @@ val with_file : string -> (t -> 'a) -> 'a
 
 val units : t -> compilation_unit list
 
+(** [digest path] is that of all the code which {!with_file} would link from [path]. *)
+val digest : string -> Digest.t
+
 (** The units that it needs and that are not there. *)
 val missing : t -> string list
 
@@ -43,3 +46,9 @@ val add_directory : string -> unit
     @raise Unusable
     @raise Raised *)
 val link : t -> unit
+
+(** Whether units can be taken out of sight and linked anew. *)
+val replaceable : bool
+
+(** [hide names]: no phrase refers to these units any more, where they are {!replaceable}. *)
+val hide : string list -> unit

@@ -6,3 +6,8 @@ val command : string -> string
 
 (** What {!command} puts first. Set by [Bridge]; see [src/toolchain.rs]. *)
 val environment : (unit -> string) ref
+
+(** [output words] runs {!command} of a program and its arguments and returns what it wrote
+    to stdout; if it fails, its status and what it wrote to stderr. Nothing of it is the
+    user's output. It can be interrupted. *)
+val output : string list -> (string, int * string) result

@@ -30,16 +30,43 @@ let reset = Fresh.restore
 let env = Workspace.bindings
 let program = Program.of_log
 
-let load path =
+(* As the reply of a tool says it, which has no source to point at. *)
+let said failures =
+  let text (d : Diagnostic.t) =
+    if d.diagnostic.kind = Type then d.diagnostic.message else d.text
+  in
+  String.concat "\n" (List.map text failures)
+
+let alone f =
   ignore (Diagnostic.drain ());
   Interrupt.forget ();
-  match Runner.interruptible (fun () -> Archive.load path) with
+  Runner.interruptible f
+
+let load path =
+  match alone (fun () -> Archive.load path) with
   | Ok names -> names, None
-  | Error failures ->
-    let text (d : Diagnostic.t) =
-      if d.diagnostic.kind = Type then d.diagnostic.message else d.text
-    in
-    [], Some (String.concat "\n" (List.map text failures))
+  | Error failures -> [], Some (said failures)
+
+type project =
+  { units : string list
+  ; unchanged : string list
+  ; stale : string list
+  ; dropped : string list
+  ; error : (bool * string) option
+  }
+
+let load_project folder =
+  let none = { units = []; unchanged = []; stale = []; dropped = []; error = None } in
+  let load () =
+    match Project.load folder with
+    | { units; unchanged; stale; dropped; failure } ->
+      let error = Option.map (fun exn -> false, said (Runner.describe exn)) failure in
+      { units; unchanged; stale; dropped; error }
+    | exception Project.Does_not_build reason -> { none with error = Some (true, reason) }
+  in
+  match alone load with
+  | Ok project -> project
+  | Error failures -> { none with error = Some (false, said failures) }
 
 let packages = Findlib.required
 let lookup = Lookup.find

@@ -27,6 +27,19 @@ val program : entry:string -> string -> (Program.t, string) result
     units, and why it could not be done. *)
 val load : string -> string list * string option
 
+(** What {!load_project} did: names of units, and of bindings. *)
+type project =
+  { units : string list
+  ; unchanged : string list
+  ; stale : string list
+  ; dropped : string list
+  ; error : (bool * string) option  (** whether it is the build that failed, and why *)
+  }
+
+(** [load_project folder] builds a dune project and links its libraries (see
+    {!Project.load}). [src/bridge/values.rs] reads the record by position. *)
+val load_project : string -> project
+
 (** The packages that the session required (see {!Findlib.required}). *)
 val packages : unit -> string list
 

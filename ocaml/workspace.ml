@@ -7,23 +7,21 @@ type binding =
 
 let start = ref Env.Env_empty
 
-type origin =
+type phrase =
   { number : int
+  ; text : string
   ; start : Lexing.position
   ; docs : (Location.t * string) list
+  ; defined : string list
   }
 
-(* The environment behind each phrase of the log; the newest first. *)
+(* The phrases of the log, the newest first, each with the environment behind it. *)
 let marks = ref []
+let phrases () = List.rev_map fst !marks
 
 let remember_start () =
   start := Env.summary !Toploop.toplevel_env;
   marks := []
-
-let mark (phrase : Phrases.phrase) =
-  let number = match !marks with (_, { number; _ }) :: _ -> number + 1 | [] -> 1 in
-  let docs = Documentation.of_values phrase.ast in
-  marks := (Env.summary !Toploop.toplevel_env, { number; start = phrase.start; docs }) :: !marks
 
 (* One step back in the history of an environment, and the value that it defined. *)
 let step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
@@ -45,7 +43,7 @@ let step : Env.summary -> Env.summary option * (Ident.t * Types.value_descriptio
   | Env_module_unbound (rest, _, _) -> Some rest, None
 
 (* What a step back undoes, if it is a definition. *)
-let defined : Env.summary -> Ident.t option = function
+let definition : Env.summary -> Ident.t option = function
   | Env_value (_, id, _)
   | Env_type (_, id, _)
   | Env_extension (_, id, _)
@@ -59,7 +57,7 @@ let own env =
   let rec back (summary : Env.summary) found =
     if summary == !start then found
     else
-      let found = Option.to_list (defined summary) @ found in
+      let found = Option.to_list (definition summary) @ found in
       match step summary with
       | Some rest, _ -> back rest found
       | None, _ -> found
@@ -70,14 +68,50 @@ let origin id =
   (* [latest] is the oldest phrase behind which everything undone so far is to be seen. *)
   let rec back (summary : Env.summary) marks latest =
     match marks with
-    | (marked, origin) :: older when marked == summary -> back summary older (Some origin)
+    | (phrase, marked) :: older when marked == summary -> back summary older (Some phrase)
     | _ when summary == !start -> None
     | _ -> (
-      match defined summary with
+      match definition summary with
       | Some defined when Ident.same defined id -> latest
       | _ -> Option.bind (fst (step summary)) (fun rest -> back rest marks latest))
   in
   back (Env.summary !Toploop.toplevel_env) !marks None
+
+(* Names that have values or hold them, between two points of the history. *)
+let defined_between before after =
+  let rec back (summary : Env.summary) found =
+    if summary == before then found
+    else
+      let found =
+        match summary with
+        | Env_value (_, id, _) | Env_module (_, id, _, _) -> Ident.name id :: found
+        | _ -> found
+      in
+      match step summary with
+      | Some rest, _ -> back rest found
+      | None, _ -> found
+  in
+  back after []
+
+let defined () = defined_between !start (Env.summary !Toploop.toplevel_env)
+
+let mark ~before ({ text; start; ast } : Phrases.phrase) =
+  let after = Env.summary !Toploop.toplevel_env in
+  let number = match !marks with ({ number; _ }, _) :: _ -> number + 1 | [] -> 1 in
+  let docs = Documentation.of_values ast and defined = defined_between before after in
+  marks := ({ number; text; start; docs; defined }, after) :: !marks
+
+let at_start () = !start
+
+let history () =
+  let rec back summary found =
+    if summary == !start then found
+    else
+      match step summary with
+      | None, _ -> found
+      | Some rest, _ -> back rest (summary :: found)
+  in
+  back (Env.summary !Toploop.toplevel_env) []
 
 (* Names under which the session's phrases have values, those that were shadowed, too. *)
 let forget_values () =

@@ -9,25 +9,41 @@ type binding =
     defined nothing yet. *)
 val remember_start : unit -> unit
 
-(** The phrase has entered the phrase log, and the current environment is that behind it. *)
-val mark : Phrases.phrase -> unit
-
 (** A phrase of the phrase log. *)
-type origin =
+type phrase =
   { number : int  (** from 1 *)
+  ; text : string  (** as in the log *)
   ; start : Lexing.position  (** of its text, in the source that it came with *)
   ; docs : (Location.t * string) list  (** see {!Documentation.of_values} *)
+  ; defined : string list  (** its values and modules *)
   }
 
+(** [mark ~before phrase] notes a phrase that enters the phrase log, with its text there:
+    the current environment is that behind it, [before] that before it. *)
+val mark : before:Env.summary -> Phrases.phrase -> unit
+
+(** The phrases that were noted since the start, the oldest first. *)
+val phrases : unit -> phrase list
+
 (** The phrase that defined an identifier of the current environment. *)
-val origin : Ident.t -> origin option
+val origin : Ident.t -> phrase option
 
 (** What an environment has that the session's start had not, shadowed or not, the oldest
     first. *)
 val own : Env.t -> Ident.t list
 
+(** The names of the session's values and modules. *)
+val defined : unit -> string list
+
 (** One step back in the history of an environment, and the value that it defined. *)
 val step : Env.summary -> Env.summary option * (Ident.t * Types.value_description) option
+
+(** What the session has added to the environment of its start, the oldest first, each
+    with all that came before it. *)
+val history : unit -> Env.summary list
+
+(** The environment at the start. *)
+val at_start : unit -> Env.summary
 
 (** The session's values become garbage, as far as nothing else refers to them. The names
     must be forgotten, too. *)

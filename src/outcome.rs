@@ -91,3 +91,16 @@ pub struct Program {
 
 /// The names of the units that a file brought, or why it brought none.
 pub type Loaded = Result<Vec<String>, String>;
+
+/// What came of loading a dune project: names of units, then of bindings.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Project {
+    pub loaded: Vec<String>,
+    pub unchanged: Vec<String>,
+    /// Bindings that go on with code which was replaced.
+    pub stale: Vec<String>,
+    /// Bindings that are gone, because their types have changed.
+    pub dropped: Vec<String>,
+    /// Whether it is the build that failed, and why.
+    pub error: Option<(bool, String)>,
+}

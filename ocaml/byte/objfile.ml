@@ -43,6 +43,8 @@ let check_number path =
 
 let with_file path f = check_number path; f (read path)
 
+let digest = Digest.file
+
 let units file =
   List.map
     (fun (code : Cmo_format.compilation_unit) ->
@@ -51,8 +53,10 @@ let units file =
 
 let missing file =
   let missing_of (defined, missing) code =
+    (* A packed unit defines, and refers to, its members. *)
+    let defined = Symbols.defined code @ defined in
     let is_there name = List.mem name defined || Symbols.is_defined name in
-    ( Symbols.defined code @ defined
+    ( defined
     , List.rev_append (List.filter (fun name -> not (is_there name)) (Symbols.required code)) missing )
   in
   snd (List.fold_left missing_of ([], []) file.code) |> List.sort_uniq compare
@@ -78,6 +82,7 @@ let run closure =
     Toploop.may_trace := false;
     Printexc.record_backtrace recorded
   | exception exn ->
+    Interrupt.armed := false;
     Toploop.may_trace := false;
     let backtrace = Printexc.get_backtrace () in
     Printexc.record_backtrace recorded;
@@ -112,7 +117,16 @@ let link file =
   let before = Symtable.current_state () in
   try with_channel file.path (fun ic -> List.iter (link_unit ic) file.code)
   with exn ->
+    Interrupt.armed := false;
     (* Not [restore_state]: the slots of what ran would be given out again, and code that
        an initialiser left behind, in a reference say, still uses them. *)
     Symtable.hide_additions before;
     raise exn
+
+let replaceable = true
+
+(* Only the names go: the slots are not used again. *)
+let hide unit_names =
+  let is_visible name = not (List.mem name unit_names) in
+  Symtable.restore_state
+    (Symtable.filter_global_map (Symbols.is_visible is_visible) (Symtable.current_state ()))

@@ -1,5 +1,7 @@
 type t =
-  { path : string  (* of what [dlopen] gets a copy of *)
+  { path : string
+  ; digest : Digest.t
+  ; shared : string  (* what [dlopen] gets a copy of *)
   ; code : Cmxs_format.dynunit list
   }
 
@@ -36,10 +38,24 @@ let header path =
           LargeFile.seek_in ic offset;
           (input_value ic : Cmxs_format.dynheader)))
 
-let read path =
-  let { Cmxs_format.dynu_magic; dynu_units } = header path in
+(* Archives and unit descriptions have their code in a file of its own. *)
+let digest path =
+  let beside extension =
+    let file = Filename.remove_extension path ^ extension in
+    if Sys.file_exists file then Digest.file file else ""
+  in
+  let code =
+    match Filename.extension path with
+    | ".cmxa" -> beside Config.ext_lib
+    | ".cmx" -> beside Config.ext_obj
+    | _ -> ""
+  in
+  if code = "" then Digest.file path else Digest.string (Digest.file path ^ code)
+
+let read path ~shared =
+  let { Cmxs_format.dynu_magic; dynu_units } = header shared in
   check_number dynu_magic ~wanted:Config.cmxs_magic_number;
-  { path; code = dynu_units }
+  { path; digest = digest path; shared; code = dynu_units }
 
 let remove file = try Sys.remove file with Sys_error _ -> ()
 
@@ -58,7 +74,7 @@ let link_shared path shared =
 
 let with_file path f =
   match Magic_number.kind path with
-  | Machine_code ".cmxs" -> f (read path)
+  | Machine_code ".cmxs" -> f (read path ~shared:path)
   | kind ->
     let wanted =
       if kind = Machine_code ".cmx" then Config.cmx_magic_number else Config.cmxa_magic_number
@@ -71,7 +87,7 @@ let with_file path f =
           unusable "cannot be made a shared library: %s"
             (Option.fold (Diagnostic.of_exn exn) ~none:"" ~some:(fun (d : Diagnostic.t) ->
                  d.diagnostic.message)));
-        f (read shared))
+        f (read path ~shared))
 
 type global_map =
   { name : string
@@ -95,7 +111,11 @@ let description (code : Cmxs_format.dynunit) =
    unit whose initialiser failed is there, too, and can neither be used nor replaced. *)
 type state =
   | Part_of_executable of Digest.t option
-  | Linked of Cmxs_format.dynunit * Cmx_format.unit_infos option
+  | Linked of
+      { code : Cmxs_format.dynunit
+      ; file : t
+      ; description : Cmx_format.unit_infos option
+      }
   | Failed
 
 let known : (string, state) Hashtbl.t Lazy.t =
@@ -110,7 +130,7 @@ let find name = Hashtbl.find_opt (Lazy.force known) name
 
 let implementation = function
   | Part_of_executable digest -> digest
-  | Linked (code, _) -> Some code.dynu_crc
+  | Linked { code; _ } -> Some code.dynu_crc
   | Failed -> None
 
 (* Units that user code linked with [Dynlink] itself count, too. *)
@@ -128,23 +148,27 @@ let check_failed (code : Cmxs_format.dynunit) =
   if find code.dynu_name = Some Failed then
     unusable "holds the unit %s, whose initialiser failed before; %s" code.dynu_name for_good
 
-let is_same (code : Cmxs_format.dynunit) =
+(* Equal descriptions may stand for different code, so a file must be the very same one. *)
+let is_same file (code : Cmxs_format.dynunit) =
   match find code.dynu_name with
-  | Some state -> implementation state = Some code.dynu_crc
-  | None -> false
+  | Some (Linked { file = other; _ }) -> file.digest = other.digest
+  | Some (Part_of_executable digest) -> digest = Some code.dynu_crc
+  | Some Failed | None -> false
 
 let is_resident file =
   List.iter check_failed file.code;
   let there, rest =
     List.partition (fun (code : Cmxs_format.dynunit) -> is_there code.dynu_name) file.code
   in
-  match List.find_opt (fun code -> not (is_same code)) there with
+  match List.find_opt (fun code -> not (is_same file code)) there with
   | Some { dynu_name; _ } -> (
     match find dynu_name with
     | Some (Part_of_executable _) ->
       unusable "holds the unit %s, and a unit of that name is part of topup-opt itself; rename it" dynu_name
-    | _ ->
-      unusable "holds the unit %s, and another version of it is loaded; %s" dynu_name for_good)
+    | Some (Linked { file = other; _ }) ->
+      unusable "holds the unit %s, and another version of it is loaded (from %s); %s" dynu_name
+        other.path for_good
+    | _ -> unusable "holds the unit %s, and one of that name is loaded; %s" dynu_name for_good)
   | None when there = [] -> false
   | None when rest = [] -> true
   | None ->
@@ -157,7 +181,7 @@ let resident () =
   Hashtbl.fold
     (fun _ state found ->
       match state with
-      | Linked (code, _) -> compilation_unit code :: found
+      | Linked { code; _ } -> compilation_unit code :: found
       | Part_of_executable _ | Failed -> found)
     (Lazy.force known) []
 
@@ -167,8 +191,8 @@ let describe_resident () =
   Hashtbl.iter
     (fun name state ->
       match state with
-      | Linked (_, Some description) -> Compilenv.cache_unit_info description
-      | Linked (_, None) -> Env.register_import_as_opaque name
+      | Linked { description = Some description; _ } -> Compilenv.cache_unit_info description
+      | Linked { description = None; _ } -> Env.register_import_as_opaque name
       | Part_of_executable _ | Failed -> ())
     (Lazy.force known)
 
@@ -215,13 +239,15 @@ let reason shared exn =
 let link file =
   check_implementations file;
   with_temporary (fun shared ->
-      copy file.path shared;
+      copy file.shared shared;
       Toploop.may_trace := true;
       match Dynlink.loadfile shared with
       | () ->
+        Interrupt.armed := false;
         Toploop.may_trace := false;
-        List.iter (set (fun code -> Linked (code, description code))) file.code
+        List.iter (set (fun code -> Linked { code; file; description = description code })) file.code
       | exception exn -> (
+        Interrupt.armed := false;
         Toploop.may_trace := false;
         match exn with
         | Dynlink.Error (Cannot_open_dynamic_library exn) ->
@@ -236,3 +262,6 @@ let link file =
             raise (Raised (exn, ""))
           | Dynlink.Error error -> unusable "cannot be linked: %s" (Dynlink.error_message error)
           | exn -> raise exn)))
+
+let replaceable = false
+let hide _ = ()

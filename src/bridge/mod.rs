@@ -7,19 +7,22 @@
 
 #![allow(unsafe_code, reason = "where Rust meets OCaml")]
 
+mod function;
+mod primitives;
 mod values;
 
-use std::cell::RefCell;
-use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr;
 
 use ocaml::sys::{self, Value};
 
 use crate::error::BootError;
-use crate::outcome::{Bindings, Loaded, Outcome, Program};
+use crate::outcome::{Bindings, Loaded, Outcome, Program, Project};
 use crate::query::{Completions, Definition, Typechecked};
-use crate::{Variant, debug_info, interrupt, toolchain};
+use crate::{Variant, debug_info, interrupt};
+
+use function::{Function, UNIT, count, immediate, ocaml_string, result};
+pub use primitives::Recorder;
 
 unsafe extern "C" {
     // caml/callback.h; as caml_startup, but an exception at start is returned.
@@ -27,8 +30,6 @@ unsafe extern "C" {
     // caml/signals.h
     fn caml_enter_blocking_section();
     fn caml_leave_blocking_section();
-    // caml/printexc.h; a malloc'ed C string.
-    fn caml_format_exception(exn: Value) -> *mut libc::c_char;
     // stdio.h; C stubs print through it.
     fn fflush(stream: *mut libc::c_void) -> libc::c_int;
 }
@@ -41,6 +42,7 @@ pub struct Runtime {
     env: Function,
     program: Function,
     load: Function,
+    load_project: Function,
     packages: Function,
     lookup: Function,
     typecheck: Function,
@@ -53,7 +55,7 @@ impl Runtime {
     /// Boots the runtime and the toplevel in it. Call once in a process. `record` gets the
     /// text of each phrase for the phrase log, as soon as it has succeeded.
     pub fn boot(variant: Variant, record: Recorder) -> Result<Runtime, BootError> {
-        RECORDER.set(Some(record));
+        primitives::record_with(record);
         let start = || {
             let argv = [c"topup".as_ptr().cast::<sys::Char>(), ptr::null()];
             // SAFETY: argv is null-terminated; its strings are static.
@@ -72,6 +74,7 @@ impl Runtime {
             env: Function::named(c"topup_env")?,
             program: Function::named(c"topup_program")?,
             load: Function::named(c"topup_load")?,
+            load_project: Function::named(c"topup_load_project")?,
             packages: Function::named(c"topup_packages")?,
             lookup: Function::named(c"topup_lookup")?,
             typecheck: Function::named(c"topup_typecheck")?,
@@ -132,6 +135,14 @@ impl Runtime {
         Ok(unsafe { values::loaded(pair) })
     }
 
+    /// Builds a dune project and links its libraries.
+    pub fn load_project(&self, folder: &[u8]) -> Result<Project, String> {
+        // SAFETY: the value is handed on at once.
+        let project = self.load_project.call(unsafe { ocaml_string(folder) })?;
+        // SAFETY: `Toplevel.load_project` returns one, and nothing below allocates.
+        Ok(unsafe { values::project(project) })
+    }
+
     /// The packages that the session required by name, in order.
     pub fn packages(&self) -> Result<Vec<String>, String> {
         let names = self.packages.call(UNIT)?;
@@ -187,114 +198,5 @@ impl Runtime {
         let result = wait();
         unsafe { caml_leave_blocking_section() };
         result
-    }
-}
-
-/// Takes the text of a phrase as it was written, ended by `;;`.
-pub type Recorder = Box<dyn FnMut(&[u8])>;
-
-thread_local! {
-    /// The recorder of the toplevel on this thread.
-    static RECORDER: RefCell<Option<Recorder>> = const { RefCell::new(None) };
-}
-
-/// The primitive `topup_phrase_succeeded : string -> unit`.
-///
-/// # Safety
-///
-/// OCaml calls it with its lock held and a string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn topup_phrase_succeeded(text: Value) -> Value {
-    RECORDER.with_borrow_mut(|recorder| {
-        if let Some(record) = recorder {
-            // SAFETY: the recorder is Rust that allocates nothing on OCaml's heap.
-            record(unsafe { values::bytes(&text) });
-        }
-    });
-    UNIT
-}
-
-/// The primitive `topup_toolchain_environment : unit -> string`.
-///
-/// # Safety
-///
-/// OCaml calls it with its lock held.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn topup_toolchain_environment(_unit: Value) -> Value {
-    // SAFETY: the string is handed on at once.
-    unsafe { ocaml_string(toolchain::shell_environment().as_bytes()) }
-}
-
-/// A closure registered by `ocaml/bridge.ml`, looked up once.
-struct Function(*const Value);
-
-const UNIT: Value = sys::UNIT;
-
-impl Function {
-    fn named(name: &CStr) -> Result<Function, BootError> {
-        // SAFETY: the name is null-terminated. The address returned is a root that the
-        // runtime keeps for ever.
-        let address = unsafe { sys::caml_named_value(name.as_ptr().cast()) };
-        if address.is_null() {
-            return Err(BootError(format!(
-                "OCaml registered no {}",
-                name.to_string_lossy()
-            )));
-        }
-        Ok(Function(address))
-    }
-
-    fn call(&self, argument: Value) -> Result<Value, String> {
-        // SAFETY: the address is valid (see `named`); the runtime roots both values
-        // for the call; an exception is returned, not thrown across our frames.
-        result(unsafe { sys::caml_callback_exn(*self.0, argument) })
-    }
-
-    fn call_texts(&self, first: &[u8], second: &[u8]) -> Result<Value, String> {
-        // SAFETY: the first string is a root while the second one is allocated; then both
-        // are handed on at once.
-        unsafe {
-            let mut first = ocaml_string(first);
-            sys::caml_register_generational_global_root(&mut first);
-            let second = ocaml_string(second);
-            sys::caml_remove_generational_global_root(&mut first);
-            result(sys::caml_callback2_exn(*self.0, first, second))
-        }
-    }
-
-    fn call3(&self, first: Value, second: Value, third: Value) -> Result<Value, String> {
-        // SAFETY: as for `call`.
-        result(unsafe { sys::caml_callback3_exn(*self.0, first, second, third) })
-    }
-}
-
-/// An OCaml string, which the next allocation may move.
-unsafe fn ocaml_string(text: &[u8]) -> Value {
-    // SAFETY: pointer and length are those of a live slice, which is copied.
-    unsafe { sys::caml_alloc_initialized_string(text.len(), text.as_ptr().cast()) }
-}
-
-/// An immediate OCaml value: an int, or a bool as 0 or 1.
-fn immediate(number: Value) -> Value {
-    number << 1 | 1
-}
-
-/// A number of things, as an OCaml int; more than OCaml can count is as good as none.
-fn count(number: usize) -> Value {
-    immediate(number.min(isize::MAX as usize / 4) as Value)
-}
-
-fn result(returned: Value) -> Result<Value, String> {
-    // caml/mlvalues.h: an exceptional result has 2 in its low bits.
-    if returned & 3 != 2 {
-        return Ok(returned);
-    }
-    // SAFETY: the remaining bits are the exception's value; the string is malloc'ed,
-    // null-terminated, and freed once.
-    unsafe {
-        let text = caml_format_exception(returned & !3);
-        let message = CStr::from_ptr(text).to_string_lossy().into_owned();
-        libc::free(text.cast());
-        Err(message)
     }
 }

@@ -9,7 +9,7 @@
 use ocaml::sys::{self, Value};
 
 use crate::outcome::{
-    Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Program, Severity, Span,
+    Binding, Bindings, Diagnostic, Kind, Loaded, Outcome, Program, Project, Severity, Span,
 };
 use crate::query::{Completion, Completions, Definition, Typechecked};
 
@@ -104,6 +104,20 @@ pub unsafe fn completions(value: Value) -> Completions {
             total: int(field(value, 3)).max(0) as usize,
             interrupted: int(field(value, 4)) != 0,
         }
+    }
+}
+
+/// `Toplevel.project`.
+pub unsafe fn project(value: Value) -> Project {
+    let texts = |index| unsafe { list(field(value, index), |v| string(v)) };
+    Project {
+        loaded: texts(0),
+        unchanged: texts(1),
+        stale: texts(2),
+        dropped: texts(3),
+        error: unsafe {
+            option(field(value, 4)).map(|v| (int(field(v, 0)) != 0, string(field(v, 1))))
+        },
     }
 }
 

@@ -123,10 +123,17 @@ impl Turn<'_> {
         &self,
         work: impl FnOnce(&mut EvalThread, &Runtime) -> Result<Run<T>, EvaluatorError> + Send + 'static,
     ) -> Result<Run<T>, EvaluatorError> {
-        let evaluator = &self.session.evaluator;
-        evaluator
-            .run(evaluator.limit(), self.stop.cancelled(), work)
-            .await
+        self.run_within(self.session.evaluator.limit(), work).await
+    }
+
+    /// The same, with a time limit of the caller's.
+    pub async fn run_within<T: Send + 'static>(
+        &self,
+        limit: Option<Duration>,
+        work: impl FnOnce(&mut EvalThread, &Runtime) -> Result<Run<T>, EvaluatorError> + Send + 'static,
+    ) -> Result<Run<T>, EvaluatorError> {
+        let cancelled = self.stop.cancelled();
+        self.session.evaluator.run(limit, cancelled, work).await
     }
 
     /// The text of the phrase log and its number of phrases.

@@ -267,9 +267,10 @@ fn packages_that_cannot_be_had_are_explained() {
 #[test]
 fn a_package_whose_initialiser_does_not_end_is_interrupted() {
     let packages = Packages::new();
+    packages.simple("quick", "", "let x = 1");
     packages.simple(
         "endless",
-        "",
+        "quick",
         "let r = ref 0 let () = while true do r := String.length (string_of_int !r) done",
     );
     each(|executable| {

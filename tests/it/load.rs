@@ -362,3 +362,67 @@ fn stubs_that_are_missing_are_named() {
         assert_eq!(session.value("Calls.call 5"), "5");
     });
 }
+
+#[test]
+fn units_come_in_files_of_their_own_and_in_packs() {
+    each(|executable| {
+        let mut session = Session::start(executable);
+        let folder = session.path().to_path_buf();
+        for (name, text) in [
+            ("one", "let x = Sys.opaque_identity 1"),
+            ("two", "let x = One.x + 1"),
+            ("inside", "let x = 5"),
+            ("user", "let y = Inside.x"),
+        ] {
+            fs::write(folder.join(format!("{name}.ml")), text).unwrap();
+        }
+        let (compiler, extension) = match executable.variant {
+            "native" => ("ocamlopt", "cmx"),
+            _ => ("ocamlc", "cmo"),
+        };
+        let run = |arguments: &str| {
+            let arguments = arguments.replace(".cm", &format!(".{extension}"));
+            compile(&folder, compiler, &arguments.split(' ').collect::<Vec<_>>());
+        };
+        run("-c one.ml two.ml");
+        run("-for-pack Pack -c inside.ml user.ml");
+        run("-pack -o pack.cm inside.cm user.cm");
+        let two = folder.join(format!("two.{extension}"));
+        session.fails(&two, &["needs what is not loaded: One"]);
+        session.value(&format!(
+            "#directory {folder:?};; #load_rec \"two.{extension}\""
+        ));
+        assert_eq!(session.value("Two.x"), "2");
+        let (reply, is_error) = session.load(&folder.join(format!("pack.{extension}")));
+        assert!(!is_error, "{reply}");
+        assert_eq!(session.value("Pack.User.y"), "5");
+    });
+}
+
+#[test]
+fn an_interrupt_at_any_moment_leaves_a_sound_session() {
+    each(|executable| {
+        let mut session = Session::start(executable);
+        let folder = session.path().to_path_buf();
+        let source = "let () = for i = 1 to 100_000 do ignore (Sys.opaque_identity (string_of_int i)) done let x = 1";
+        library(&folder, "moment", source);
+        let archive = executable.archive("moment");
+        session.value(&format!("#directory {folder:?};; let kept = [\"kept\"]"));
+        for round in 0..20 {
+            let limit = 0.001 * f64::from(round % 10 + 1);
+            let reply = session
+                .client
+                .eval_within(&format!("#load {archive:?}"), limit);
+            let reason = reply["error"].as_str().unwrap_or_default();
+            let expected = reason.is_empty()
+                || reason.starts_with("evaluation timed out")
+                || reason.contains("initialiser failed before");
+            assert!(expected, "{reply}");
+            assert_eq!(session.value("kept"), "[\"kept\"]");
+        }
+        if executable.variant != "native" {
+            session.value(&format!("#load {archive:?}"));
+            assert_eq!(session.value("Moment.x"), "1");
+        }
+    });
+}

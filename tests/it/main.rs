@@ -14,6 +14,7 @@ mod lookup;
 mod output;
 mod phrase_log;
 mod process;
+mod project;
 mod promotion;
 mod protocol;
 mod reset;

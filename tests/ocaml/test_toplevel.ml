@@ -97,6 +97,15 @@ let hidden () =
   (* The compiler's own units are linked in, too. *)
   check "user code does not see the compiler" ((eval "Clflags.debug").error <> None)
 
+let packages () =
+  check "packages load" ((eval "#require \"str\";; #require \"stdlib str\"").error = None);
+  check "and are known by the names that were required, once each"
+    (Toplevel.packages () = [ "str"; "stdlib" ]);
+  ignore (eval "#require \"no-such-package\"");
+  check "those that failed are not" (Toplevel.packages () = [ "str"; "stdlib" ]);
+  Toplevel.reset ();
+  check "a reset forgets them" (Toplevel.packages () = [])
+
 let () =
   Toplevel.boot ();
   phrases ();
@@ -106,4 +115,5 @@ let () =
   undone ();
   warnings ();
   hidden ();
+  packages ();
   print_endline "tests/ocaml: all checks hold"
