@@ -15,6 +15,7 @@ let start ~quiet =
   { last = None; earlier = []; reports = []; errors = []; failed = false; quiet; depth = 0 }
 
 let succeeded = ref ignore
+let attempted = ref ignore
 
 let collect run =
   let reports = Diagnostic.drain () in
@@ -94,6 +95,7 @@ and all run phrases =
   | None -> collect run
   | Some next ->
     settle run;
+    if run.quiet && run.depth = 0 then !attempted ();
     if not run.failed then phrase run next;
     if not run.failed then all run phrases
   | exception exn ->
@@ -143,3 +145,19 @@ let eval ~quiet source =
     | _ -> nothing
   in
   guarded run (fun () -> Phrases.within phrases parts)
+
+let recover ~skip source =
+  let phrases = Phrases.of_source source in
+  let rec all number lost =
+    match Phrases.next phrases with
+    | None -> List.rev lost
+    | Some next ->
+      !attempted ();
+      if List.mem number skip then all (number + 1) lost
+      else
+        let run = start ~quiet:true in
+        let { Outcome.error; _ } = guarded run (fun () -> phrase run next; nothing) in
+        let failure = Option.map (fun error -> number, error) error in
+        all (number + 1) (Option.to_list failure @ lost)
+  in
+  Phrases.within phrases (fun () -> all 1 [])

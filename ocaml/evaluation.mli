@@ -17,3 +17,11 @@ val assemble :
   errors:Diagnostic.t list ->
   string option * string option * string option ->
   Outcome.t
+
+(** [recover ~skip source] runs the phrases of a phrase log again, but for those whose
+    numbers, from 1, are in [skip]. One that fails is left out: its number and error are
+    returned. *)
+val recover : skip:int list -> string -> (int * string) list
+
+(** Called before each phrase that runs again, in a replay of any kind. Set by [Bridge]. *)
+val attempted : (unit -> unit) ref

@@ -26,6 +26,7 @@ let boot () =
 
 let eval source = Evaluation.eval ~quiet:false source
 let replay source = Evaluation.eval ~quiet:true source
+let recover = Evaluation.recover
 let reset = Fresh.restore
 let env = Workspace.bindings
 let program = Program.of_log

@@ -14,6 +14,9 @@ val eval : string -> Outcome.t
     print is left out. *)
 val replay : string -> Outcome.t
 
+(** The phrases of a phrase log, again (see {!Evaluation.recover}). *)
+val recover : skip:int list -> string -> (int * string) list
+
 (** A fresh toplevel (see {!Fresh.restore}). *)
 val reset : unit -> unit
 

@@ -10,6 +10,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
@@ -32,7 +33,9 @@ impl Capture {
 
     /// A handle for another thread that only tells how much was written.
     pub fn meter(&self) -> Meter {
-        Meter([Arc::clone(&self.stdout.file), Arc::clone(&self.stderr.file)])
+        Meter([&self.stdout, &self.stderr].map(|stream| {
+            (Arc::clone(&stream.file), Arc::clone(&stream.offset))
+        }))
     }
 
     /// Puts the files behind fds 1 and 2 again, in case user code redirected them.
@@ -48,12 +51,29 @@ impl Capture {
 }
 
 /// The sizes of both files.
-pub struct Meter([Arc<Mutex<File>>; 2]);
+pub struct Meter([(Arc<Mutex<File>>, Arc<AtomicU64>); 2]);
 
 impl Meter {
     /// Bytes; the difference of two readings is what an evaluation wrote meanwhile.
     pub fn written(&self) -> u64 {
-        self.0.iter().map(|file| length(&lock(file))).sum()
+        self.0.iter().map(|(file, _)| length(&lock(file))).sum()
+    }
+
+    /// What was written since the capture was last taken: stdout, stderr. For when the
+    /// thread that owns the capture can no longer take it.
+    pub fn unreported(&self, inline_max: usize) -> (Cut, Cut) {
+        let [stdout, stderr] = ["stdout", "stderr"].map(|name| {
+            let (file, offset) = &self.0[usize::from(name == "stderr")];
+            let file = lock(file);
+            let (end, offset) = (length(&file), offset.load(Ordering::Relaxed));
+            let start = offset.min(end);
+            if end - start <= inline_max as u64 {
+                return Cut::whole(read(&file, name, start, end));
+            }
+            let head = read(&file, name, start, start + inline_max as u64);
+            Cut::spilled(head, end - start, copy(&file, name, start, end))
+        });
+        (stdout, stderr)
     }
 }
 
@@ -62,8 +82,8 @@ struct Stream {
     /// Puts a file behind this stream's number.
     attach: fn(BorrowedFd<'_>) -> rustix::io::Result<()>,
     file: Arc<Mutex<File>>,
-    /// Where the next evaluation's output begins.
-    offset: u64,
+    /// Where the next evaluation's output begins. Shared with the meter.
+    offset: Arc<AtomicU64>,
     /// Up to where the file's blocks were given back.
     released: u64,
 }
@@ -81,7 +101,7 @@ impl Stream {
             name,
             attach,
             file,
-            offset: 0,
+            offset: Arc::default(),
             released: 0,
         };
         stream.attach()?;
@@ -97,7 +117,7 @@ impl Stream {
         let mut file = lock(&file);
         let mut end = length(&file);
         // User code can truncate its own stdout; what it cut off is gone.
-        let start = self.offset.min(end);
+        let start = self.offset.load(Ordering::Relaxed).min(end);
         if end - start <= inline_max as u64 {
             self.finish(&file, end);
             return Cut::whole(read(&file, self.name, start, end));
@@ -128,14 +148,14 @@ impl Stream {
     fn replace(&mut self, file: &mut File) -> io::Result<File> {
         let fresh = create()?;
         (self.attach)(fresh.as_fd())?;
-        self.offset = 0;
+        self.offset.store(0, Ordering::Relaxed);
         self.released = 0;
         Ok(std::mem::replace(file, fresh))
     }
 
     /// Everything before `end` has been reported.
     fn finish(&mut self, file: &File, end: u64) {
-        self.offset = end;
+        self.offset.store(end, Ordering::Relaxed);
         if end >= self.released + RELEASE {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // A file system without holes keeps the bytes until the process ends.

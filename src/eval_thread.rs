@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::Variant;
-use crate::bridge::Runtime;
+use crate::bridge::{self, Runtime};
 use crate::capture::Capture;
 use crate::error::{BootError, EvaluatorError};
 use crate::evaluator::Stop;
@@ -148,11 +148,31 @@ impl EvalThread {
         let run = self.run(runtime, |runtime| {
             runtime.reset().and_then(|()| runtime.replay(source))
         });
+        bridge::no_replay();
         let complete = run.as_ref().is_ok_and(|run| run.result.error.is_none());
         let phrases = lock(&log)
-            .end_replay(complete)
+            .end_replay(complete, false)
             .map_err(EvaluatorError::Log)?;
         Ok(run?.map(|outcome| (self.cut(outcome), phrases)))
+    }
+
+    /// Runs the phrases of the log again, in a fresh process; see [`Runtime::recover`]. Also
+    /// returns how many succeeded.
+    pub fn recover(
+        &mut self,
+        runtime: &Runtime,
+        skip: &[usize],
+    ) -> Result<Run<(usize, Vec<(usize, String)>)>, EvaluatorError> {
+        let log = Arc::clone(&self.log);
+        let (source, _) = lock(&log).contents().map_err(EvaluatorError::Log)?;
+        lock(&log).begin_recovery();
+        let run = self.run(runtime, |runtime| runtime.recover(skip, &source));
+        bridge::no_replay();
+        let complete = skip.is_empty() && run.as_ref().is_ok_and(|run| run.result.is_empty());
+        let phrases = lock(&log)
+            .end_replay(complete, true)
+            .map_err(EvaluatorError::Log)?;
+        Ok(run?.map(|lost| (phrases, lost)))
     }
 
     /// A fresh toplevel and a new log.

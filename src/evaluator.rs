@@ -3,13 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 use tokio::time::{self, MissedTickBehavior};
 
 use crate::Variant;
+use crate::bridge;
 pub use crate::bridge::Runtime;
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
+use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::eval_thread::{Boot, Job};
 pub use crate::eval_thread::{EvalThread, Evaluated, Run};
@@ -27,6 +30,8 @@ pub struct Evaluator {
     meter: Option<Meter>,
     log: Arc<Mutex<PhraseLog>>,
     settings: Settings,
+    /// Who is told that an evaluation cannot be stopped.
+    ends: Option<UnboundedSender<End>>,
 }
 
 /// The result of one evaluation.
@@ -43,6 +48,10 @@ pub enum Stop {
 
 /// How often a running evaluation's output is measured.
 const MEASURE: Duration = Duration::from_millis(10);
+/// How long an interrupt is repeated before something stronger comes.
+const STRONGER: Duration = Duration::from_secs(2);
+/// What a phrase may take when the log is run again.
+const REPLAYED_PHRASE: Duration = Duration::from_secs(60);
 /// How often the interrupt is repeated until the evaluation ends.
 const REPEAT: Duration = Duration::from_millis(50);
 
@@ -56,11 +65,23 @@ impl Evaluator {
         capture: Option<Capture>,
         settings: Settings,
     ) -> std::io::Result<Evaluator> {
+        let log = PhraseLog::open(settings.phrase_log.clone());
+        Evaluator::start_with(variant, capture, settings, log, None)
+    }
+
+    /// The same, with a log that there is already. What nothing stops is reported to `ends`.
+    pub fn start_with(
+        variant: Variant,
+        capture: Option<Capture>,
+        settings: Settings,
+        log: PhraseLog,
+        ends: Option<UnboundedSender<End>>,
+    ) -> std::io::Result<Evaluator> {
         let (jobs, queue) = mpsc::channel();
         let (boot, booted) = watch::channel(None);
         let interrupt = Arc::new(Interrupt::default());
         let meter = capture.as_ref().map(Capture::meter);
-        let log = Arc::new(Mutex::new(PhraseLog::open(settings.phrase_log.clone())));
+        let log = Arc::new(Mutex::new(log));
         let thread = EvalThread {
             capture,
             interrupt: Arc::clone(&interrupt),
@@ -75,6 +96,7 @@ impl Evaluator {
             meter,
             log,
             settings,
+            ends,
         })
     }
 
@@ -104,6 +126,48 @@ impl Evaluator {
             thread.restore(runtime, &source)
         })
         .await
+    }
+
+    /// Runs the phrases of the log again, in a fresh process. One that takes too long is
+    /// interrupted, and then is one of those that failed.
+    pub async fn recover(
+        &self,
+        skip: Vec<usize>,
+    ) -> Result<(usize, Vec<(usize, String)>), EvaluatorError> {
+        let work = self.run(None, std::future::pending(), move |thread, runtime| {
+            thread.recover(runtime, &skip)
+        });
+        tokio::pin!(work);
+        let mut ticks = time::interval(REPEAT);
+        let (mut at, mut since) = (None, Instant::now());
+        loop {
+            tokio::select! {
+                biased;
+                run = &mut work => return Ok(run?.result),
+                _ = ticks.tick() => {}
+            }
+            let now = bridge::replaying();
+            if now != at {
+                (at, since) = (now, Instant::now());
+            } else if since.elapsed() > REPLAYED_PHRASE + STRONGER {
+                self.stuck(Stop::Timeout(REPLAYED_PHRASE));
+                since = Instant::now();
+            } else if since.elapsed() > REPLAYED_PHRASE {
+                self.interrupt.send();
+            }
+        }
+    }
+
+    /// What was printed and not reported, when the process has come to its end.
+    pub fn printed(&self) -> (Cut, Cut) {
+        let meter = self.meter.as_ref();
+        meter.map_or_else(Default::default, |meter| meter.unreported(self.settings.inline_max))
+    }
+
+    fn stuck(&self, stop: Stop) {
+        if let Some(ends) = &self.ends {
+            let _ = ends.send(End::Stuck(stop));
+        }
     }
 
     /// Makes it a toplevel in which nothing has happened, with a new phrase log.
@@ -187,7 +251,8 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
-        tokio::pin!(cancel);
+        let stronger = time::sleep(Duration::MAX);
+        tokio::pin!(cancel, stronger);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
         tokio::pin!(deadline);
         let mut measure = time::interval_at(time::Instant::now() + MEASURE, MEASURE);
@@ -203,6 +268,11 @@ impl Evaluator {
                     self.interrupt.send();
                     continue;
                 }
+                _ = &mut stronger => {
+                    self.stuck(stop.unwrap_or(Stop::Cancelled));
+                    stronger.as_mut().reset(time::Instant::now() + Duration::from_secs(3600));
+                    continue;
+                }
                 _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
                 _ = &mut cancel, if stop.is_none() => Stop::Cancelled,
                 _ = measure.tick(), if stop.is_none() => {
@@ -214,6 +284,7 @@ impl Evaluator {
                 }
             };
             stop = Some(reason);
+            stronger.as_mut().reset(time::Instant::now() + STRONGER);
             repeat.reset_immediately();
         }
     }

@@ -9,11 +9,14 @@
 //!   => outcome -> tools::report -> server -> protocol -> transport
 //! ```
 
+mod adopt;
 mod cli;
+pub mod crash;
 mod home;
 mod logging;
 mod settings;
 mod shutdown;
+mod reexec;
 mod stdio;
 
 pub mod capture;

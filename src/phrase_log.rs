@@ -82,6 +82,29 @@ impl PhraseLog {
         }
     }
 
+    /// The log at `place` of a process that went on in a new image, with what it held.
+    pub fn resume(place: Place, contents: &[u8]) -> PhraseLog {
+        let mut log = PhraseLog {
+            place,
+            state: State::Empty,
+            phrases: 0,
+            replayed: None,
+        };
+        if log.place == Place::Off {
+            return PhraseLog::open(Place::Off);
+        }
+        if let Err(reason) = log.begin(contents, false) {
+            log.state = State::Unavailable(format!("{reason}; {REMEDY}"));
+        }
+        log
+    }
+
+    /// What is in the log already is about to be run again.
+    pub fn begin_recovery(&mut self) {
+        self.phrases = 0;
+        self.replayed = Some(Vec::new());
+    }
+
     /// Adds a phrase. What cannot be written is kept and tried again with the next one.
     pub fn append(&mut self, phrase: &[u8]) {
         self.phrases += 1;
@@ -134,12 +157,12 @@ impl PhraseLog {
         Ok(())
     }
 
-    /// The replay is over; if it was not `complete`, the log holds what succeeded. Returns
-    /// how many phrases did.
-    pub fn end_replay(&mut self, complete: bool) -> Result<usize, String> {
+    /// The replay is over; if it was not `complete`, the log holds what succeeded, and with
+    /// `keep_old` what it held is kept like any old log. Returns how many phrases did.
+    pub fn end_replay(&mut self, complete: bool, keep_old: bool) -> Result<usize, String> {
         let replayed = self.replayed.take().unwrap_or_default();
         if !complete {
-            self.begin(&replayed, false)?;
+            self.begin(&replayed, keep_old)?;
         }
         Ok(self.phrases)
     }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::crash::End;
 use crate::session::Local;
-use crate::tools::{Arguments, Failure, Phase};
+use crate::tools::{Answer, Arguments, Failure, Phase};
 
 /// Knows every session that calls can name.
 pub struct Router {
@@ -26,6 +27,11 @@ impl Router {
             (None, Some(session)) => format!("no session {session:?}; known: local"),
         };
         Err(Failure::new(Phase::Route, problem))
+    }
+
+    /// The answer to the call that ran when the process came to its `end`.
+    pub fn fallen(&self, end: End) -> Answer {
+        self.local.fallen(end)
     }
 
     /// Interrupts what runs in the local toplevel, if anything does.

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use crate::capture::Capture;
 
@@ -22,13 +22,23 @@ pub struct Private {
     pub log: File,
 }
 
+/// The private descriptors of the image before this one, and a capture behind fds 1 and 2.
+pub fn resume(private: Private) -> io::Result<(Private, Capture)> {
+    for descriptor in [private.input.as_fd(), private.output.as_fd(), private.log.as_fd()] {
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    }
+    rustix::stdio::dup2_stdin(&null()?)?;
+    Ok((private, Capture::start()?))
+}
+
+fn null() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/null")
+}
+
 /// Moves fds 0, 1 and 2 to private numbers, puts `/dev/null` behind 0 and the returned
 /// capture behind 1 and 2. Call once.
 pub fn take() -> io::Result<(Private, Capture)> {
-    let null = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/null")?;
+    let null = null()?;
     let private = |fd: io::Result<OwnedFd>| match fd {
         Ok(fd) => Ok(fd),
         // A descriptor that was closed when we started: reads end, writes vanish.

@@ -22,7 +22,7 @@ use crate::query::{Completions, Definition, Typechecked};
 use crate::{Variant, debug_info, interrupt};
 
 use function::{Function, UNIT, count, immediate, ocaml_string, result};
-pub use primitives::Recorder;
+pub use primitives::{Recorder, no_replay, replaying};
 
 unsafe extern "C" {
     // caml/callback.h; as caml_startup, but an exception at start is returned.
@@ -38,6 +38,7 @@ unsafe extern "C" {
 pub struct Runtime {
     eval: Function,
     replay: Function,
+    recover: Function,
     reset: Function,
     env: Function,
     program: Function,
@@ -70,6 +71,7 @@ impl Runtime {
         Ok(Runtime {
             eval: Function::named(c"topup_eval")?,
             replay: Function::named(c"topup_replay")?,
+            recover: Function::named(c"topup_recover")?,
             reset: Function::named(c"topup_reset")?,
             env: Function::named(c"topup_env")?,
             program: Function::named(c"topup_program")?,
@@ -100,6 +102,15 @@ impl Runtime {
         let outcome = function.call(unsafe { ocaml_string(source) })?;
         // SAFETY: both functions return an `Outcome.t`, and nothing below allocates.
         Ok(unsafe { values::outcome(outcome) })
+    }
+
+    /// Runs the phrases of a phrase log again, without those whose numbers `skip` has;
+    /// returns the numbers and errors of those that fail.
+    pub fn recover(&self, skip: &[usize], log: &[u8]) -> Result<Vec<(usize, String)>, String> {
+        let skip: Vec<String> = skip.iter().map(usize::to_string).collect();
+        let lost = self.recover.call_texts(skip.join(" ").as_bytes(), log)?;
+        // SAFETY: `Toplevel.recover` returns such a list, and nothing below allocates.
+        Ok(unsafe { values::list(lost, |v| values::numbered(v)) })
     }
 
     /// Makes it a toplevel in which nothing has happened.

@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "OCaml primitives")]
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ocaml::sys::Value;
 
@@ -36,6 +37,30 @@ pub unsafe extern "C" fn topup_phrase_succeeded(text: Value) -> Value {
             record(unsafe { values::bytes(&text) });
         }
     });
+    UNIT
+}
+
+/// How many phrases the replay that is on has begun; 0 if there is none.
+static ATTEMPTED: AtomicUsize = AtomicUsize::new(0);
+
+/// The number of the phrase that a replay is at, from 1; `None` if none is on.
+pub fn replaying() -> Option<usize> {
+    Some(ATTEMPTED.load(Ordering::Relaxed)).filter(|number| *number > 0)
+}
+
+/// Begins to count anew, or ends to.
+pub fn no_replay() {
+    ATTEMPTED.store(0, Ordering::Relaxed);
+}
+
+/// The primitive `topup_phrase_attempted : unit -> unit`.
+///
+/// # Safety
+///
+/// None.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn topup_phrase_attempted(_unit: Value) -> Value {
+    ATTEMPTED.fetch_add(1, Ordering::Relaxed);
     UNIT
 }
 

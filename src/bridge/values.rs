@@ -41,6 +41,11 @@ pub unsafe fn bindings(value: Value) -> Bindings {
     }
 }
 
+/// A number and a text.
+pub unsafe fn numbered(value: Value) -> (usize, String) {
+    unsafe { (int(field(value, 0)).max(0) as usize, string(field(value, 1))) }
+}
+
 /// `Program.t`.
 pub unsafe fn program(value: Value) -> Program {
     unsafe {

@@ -38,6 +38,17 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 const TOOLS_TTL_MS: u64 = 3_600_000;
 
 impl Negotiation {
+    /// One that settled `agreed` already, by name.
+    pub fn resume(agreed: Option<&str>) -> Negotiation {
+        Negotiation {
+            agreed: agreed.and_then(Revision::named),
+        }
+    }
+
+    pub fn agreed(&self) -> Option<Revision> {
+        self.agreed
+    }
+
     /// The revision of requests that name none.
     pub fn revision(&self) -> Revision {
         self.agreed.unwrap_or(Revision::V2024_11_05)

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use crate::checkpoint::Checkpoints;
+use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::evaluator::{EvalThread, Evaluated, Evaluation, Evaluator, Run, Runtime};
 use crate::overflow::Cut;
-use crate::tools::{Failure, Phase};
+use crate::tools::{Answer, CrashReport, Failure, Phase, Printed};
 
 /// Queues callers for the evaluator, in the order in which they came.
 pub struct Local {
@@ -18,6 +19,8 @@ pub struct Local {
     queue: tokio::sync::Mutex<()>,
     /// What stops the turn that is on; `None` between turns.
     current: Mutex<Option<CancellationToken>>,
+    /// What the next evaluation is to say of the session.
+    notice: Mutex<Option<String>>,
 }
 
 impl Local {
@@ -26,6 +29,7 @@ impl Local {
             evaluator,
             queue: Default::default(),
             current: Default::default(),
+            notice: Default::default(),
         }
     }
 
@@ -51,6 +55,27 @@ impl Local {
 
     pub fn evaluator(&self) -> &Evaluator {
         &self.evaluator
+    }
+
+    /// The answer to the call that ran when the process came to its `end`.
+    pub fn fallen(&self, end: End) -> Answer {
+        let (stdout, stderr) = self.evaluator.printed();
+        Answer::new(&CrashReport::new(end, Printed::new(stdout, stderr)), true)
+    }
+
+    /// Runs the phrase log again after the process came to its `end`, before anything else;
+    /// the next evaluation's notice says how that went.
+    pub async fn recover(&self, end: String, skip: Vec<usize>) {
+        let recovered = self.evaluator.recover(skip.clone()).await;
+        self.notify(match recovered {
+            Ok((phrases, lost)) => recovery(&end, phrases, &skip, &lost),
+            Err(error) => format!("{end}; its state is lost: {error}"),
+        });
+    }
+
+    /// Says something with the next evaluation.
+    pub fn notify(&self, text: String) {
+        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
     /// Interrupts the turn that is on. False if there is none.
@@ -141,6 +166,12 @@ impl Turn<'_> {
         self.session.evaluator.log()
     }
 
+    /// What the caller must be told of the session; once.
+    pub fn notice(&self) -> Option<String> {
+        let notice = &self.session.notice;
+        notice.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// Completes when somebody asks this turn to stop.
     pub async fn stopped(&self) {
         self.stop.cancelled().await
@@ -168,4 +199,20 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         *self.session.current() = None;
     }
+}
+
+/// How the session came back.
+fn recovery(end: &str, phrases: usize, skipped: &[usize], lost: &[(usize, String)]) -> String {
+    let mut text = format!(
+        "{end}; the session was restored by running its {phrases} phrases again (mutable state is \
+         as they left it, archives that were loaded by hand must be loaded again)"
+    );
+    for number in skipped {
+        text += &format!("\nnot restored: phrase {number}, which ended the process");
+    }
+    for (number, error) in lost {
+        let error = error.lines().next_back().unwrap_or_default();
+        text += &format!("\nnot restored: phrase {number}: {error}");
+    }
+    text
 }

@@ -43,7 +43,7 @@ fn run(mut call: Call) -> Running {
         let source = call.arguments.text("source").unwrap_or_default();
         let timeout = call.arguments.seconds("timeout");
         let turn = call.session.turn(&call.ticket).await?;
-        let report = Report::new(turn.eval(source, timeout).await?);
+        let report = Report::new(turn.eval(source, timeout).await?).noticing(&turn);
         Ok(Answer::new(&report, report.error.is_some()))
     })
 }

@@ -46,7 +46,7 @@ fn run(mut call: Call) -> Running {
             stopped_on_error: false,
         };
         for source in call.arguments.texts("sources") {
-            let report = Report::new(turn.eval(source, timeout).await?);
+            let report = Report::new(turn.eval(source, timeout).await?).noticing(&turn);
             batch.stopped_on_error = report.error.is_some();
             batch.results.push(report);
             if batch.stopped_on_error {

@@ -24,6 +24,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use arguments::{Arguments, Field, Kind, fields};
+pub use report::{CrashReport, Printed, describe};
 
 use crate::error::EvaluatorError;
 use crate::progress::Progress;

@@ -5,9 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::Phase;
+use crate::crash::{self, End};
 use crate::evaluator::{Evaluated, Evaluation, Stop};
 use crate::outcome::{self, Diagnostic, Severity};
 use crate::overflow::Cut;
+use crate::session::Turn;
 
 /// The payload of one evaluation.
 #[derive(Debug, Serialize)]
@@ -89,6 +92,14 @@ impl Report {
             notice,
             elapsed_ms: (elapsed.as_secs_f64() * 1e6).round() / 1e3,
         }
+    }
+
+    /// With what the session has to say.
+    pub fn noticing(mut self, turn: &Turn) -> Report {
+        if let Some(notice) = turn.notice() {
+            self.add_notice(notice);
+        }
+        self
     }
 
     /// Says something about the session that the caller must know.
@@ -204,5 +215,40 @@ impl Printed {
             stdout_overflow: stdout.overflow,
             stderr_overflow: stderr.overflow,
         }
+    }
+}
+
+/// The payload of the call that ran when the process came to its end.
+#[derive(Debug, Serialize)]
+pub struct CrashReport {
+    error: String,
+    phase: Phase,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<String>,
+    #[serde(flatten)]
+    printed: Printed,
+}
+
+impl CrashReport {
+    pub fn new(end: End, printed: Printed) -> CrashReport {
+        let then = "topup goes on in a fresh process, with the session restored from its phrase log";
+        CrashReport {
+            error: format!("{}; {then}", describe(end)),
+            phase: Phase::Crash,
+            signal: match end {
+                End::Signal(signal) => Some(crash::name(signal)),
+                _ => None,
+            },
+            printed,
+        }
+    }
+}
+
+/// What would have ended the process.
+pub fn describe(end: End) -> String {
+    match end {
+        End::Signal(signal) => format!("the evaluation crashed the process ({})", crash::name(signal)),
+        End::Exit(status) => format!("the evaluation ended the process with status {status}"),
+        End::Stuck(stop) => format!("{}, and nothing could interrupt it", reason(stop).1),
     }
 }

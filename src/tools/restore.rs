@@ -32,7 +32,7 @@ fn run(mut call: Call) -> Running {
         let (source, path) = turn.checkpoints().load(&label).map_err(arguments)?;
         let run = turn.restore(source).await?;
         let phrases = run.result.1;
-        let mut report = Report::new(run.map(|(evaluated, _)| evaluated));
+        let mut report = Report::new(run.map(|(evaluated, _)| evaluated)).noticing(&turn);
         let path = path.display();
         report.add_notice(match report.error.is_some() {
             false => format!("replayed {} of {path}", count(phrases)),

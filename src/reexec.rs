@@ -1,0 +1,151 @@
+//! A process that goes on in a fresh image of itself: same number, same client, same log.
+//!
+//! What the next image needs is written into a memory file, whose descriptor number it gets
+//! as an argument. Descriptors stay open across `exec`; everything else is new.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+use crate::adopt;
+use crate::stdio::Private;
+
+/// The name of the argument that names the memory file; not for people.
+pub const ARGUMENT: &str = "--go-on-from";
+
+/// What one image hands to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Handover {
+    /// Descriptors: input, output, log lines.
+    pub private: [RawFd; 3],
+    /// The revision that the client's handshake settled.
+    pub revision: Option<String>,
+    /// What happened, in words for the client.
+    pub end: String,
+    /// When the process came to its end, in seconds of the machine's clock; the latest last.
+    pub ends: Vec<f64>,
+    /// Phrases of the log that are not to be run again; they count from 1.
+    pub skipped: Vec<usize>,
+    /// Lengths of the two byte strings that follow: input that was read and not answered,
+    /// the phrase log.
+    pub lengths: [u64; 2],
+}
+
+/// The process as it was when it began, before user code could change it.
+pub struct Beginning {
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    directory: Option<PathBuf>,
+}
+
+impl Beginning {
+    /// To be taken first thing.
+    pub fn take() -> Beginning {
+        Beginning {
+            arguments: std::env::args_os().collect(),
+            environment: std::env::vars_os().collect(),
+            directory: std::env::current_dir().ok(),
+        }
+    }
+
+    /// Becomes the next image. Returns only if that fails.
+    pub fn again(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Error {
+        match self.command(handover, parts) {
+            Ok(mut command) => command.exec(),
+            Err(error) => error,
+        }
+    }
+
+    fn command(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Result<Command> {
+        let header = serde_json::to_vec(handover)?;
+        let mut memory = File::from(memfd_create("topup", MemfdFlags::empty())?);
+        memory.write_all(&(header.len() as u64).to_ne_bytes())?;
+        memory.write_all(&header)?;
+        for part in parts {
+            memory.write_all(part)?;
+        }
+        memory.rewind()?;
+        let mut command = Command::new("/proc/self/exe");
+        let mut arguments = self.arguments.iter();
+        if let Some(name) = arguments.next() {
+            command.arg0(name);
+        }
+        let mut given = arguments.peekable();
+        while let Some(argument) = given.next() {
+            if argument == ARGUMENT {
+                given.next();
+            } else {
+                command.arg(argument);
+            }
+        }
+        command.arg(ARGUMENT).arg(memory.as_raw_fd().to_string());
+        command.env_clear().envs(self.environment.iter().cloned());
+        if let Some(directory) = &self.directory {
+            // It may be gone; then the next image begins where this one is.
+            let _ = std::env::set_current_dir(directory);
+        }
+        // Open until the next image has read it.
+        std::mem::forget(memory);
+        Ok(command)
+    }
+}
+
+/// What the last image handed over, and its two byte strings. To be called once.
+pub fn receive(memory: RawFd) -> io::Result<(Handover, [Vec<u8>; 2])> {
+    let mut memory = adopt::file(memory);
+    let mut length = [0; 8];
+    memory.read_exact(&mut length)?;
+    let mut read = |length: u64| {
+        let mut bytes = vec![0; length as usize];
+        memory.read_exact(&mut bytes).map(|()| bytes)
+    };
+    let handover: Handover = serde_json::from_slice(&read(u64::from_ne_bytes(length))?)?;
+    let parts = [read(handover.lengths[0])?, read(handover.lengths[1])?];
+    Ok((handover, parts))
+}
+
+/// Seconds of a clock that goes on over `exec` and is never set.
+pub fn now() -> f64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+impl Handover {
+    /// The client's descriptors. To be called once.
+    pub fn private(&self) -> Private {
+        let [input, output, log] = self.private.map(adopt::file);
+        Private {
+            input: input.into(),
+            output: output.into(),
+            log,
+        }
+    }
+
+    /// How many ends there were in the last minute.
+    pub fn recent_ends(&self) -> usize {
+        let now = now();
+        self.ends.iter().filter(|end| now - **end < 60.0).count()
+    }
+}
+
+/// The numbers of the private descriptors, which live on over `exec` from now on.
+pub fn pass_on(private: &Private) -> io::Result<[RawFd; 3]> {
+    let numbers = [
+        private.input.as_fd(),
+        private.output.as_fd(),
+        private.log.as_fd(),
+    ];
+    for descriptor in numbers {
+        fcntl_setfd(descriptor, FdFlags::empty())?;
+    }
+    Ok(numbers.map(|descriptor| descriptor.as_raw_fd()))
+}
