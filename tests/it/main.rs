@@ -14,6 +14,7 @@ mod phrase_log;
 mod process;
 mod promotion;
 mod protocol;
+mod reports;
 mod reset;
 mod soundness;
 mod stubs;
