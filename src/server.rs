@@ -152,7 +152,7 @@ impl Server {
         }
         match self.negotiation.request(method, params) {
             Ok((_, Request::Now(result))) => {
-                self.send(batch, Some(jsonrpc::reply(Some(&id), Ok(result))));
+                self.send(batch, Some(jsonrpc::reply(&id, Ok(result))));
             }
             Ok((
                 revision,
@@ -218,7 +218,7 @@ impl Server {
             return;
         };
         let result = mcp::call_result(pending.revision, answer);
-        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(Some(&id), Ok(result)));
+        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
         self.send(pending.batch, reply);
     }
 
@@ -248,7 +248,11 @@ impl Server {
     }
 
     fn refuse(&mut self, batch: Option<BatchId>, id: Option<&Id>, fault: Fault) {
-        self.send(batch, Some(jsonrpc::reply(id, Err::<(), _>(fault))));
+        let line = match id {
+            Some(id) => jsonrpc::reply(id, Err::<(), _>(fault)),
+            None => jsonrpc::complaint(fault, self.negotiation.latest().has_null_ids()),
+        };
+        self.send(batch, Some(line));
     }
 
     fn abandon(&self) {

@@ -378,7 +378,8 @@ fn progress_is_told_to_those_who_ask() {
     let mut client = Client::start_with(BYTECODE, |command| {
         command.env("PATH", path);
     });
-    client.request("initialize", json!({ "protocolVersion": "2025-11-25" }));
+    // The first revision whose progress has messages.
+    client.request("initialize", json!({ "protocolVersion": "2025-03-26" }));
     client.receive();
     client.eval("let main () = ()");
     client.request(
