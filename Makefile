@@ -4,7 +4,7 @@ CARGO = cargo
 RELEASE = target/release
 PACKAGES = target/packages
 
-.PHONY: demo test packages bench conformance build toolchain lint
+.PHONY: demo test packages clients bench conformance build toolchain lint
 
 demo: build
 	@echo "demo: a conversation with $(RELEASE)/topup"
@@ -19,13 +19,17 @@ test: toolchain lint
 	@$(CARGO) build
 	@echo "test: a sample of the compiler's own expectations"
 	@$(CARGO) bench --bench conformance
-	@$(MAKE) --no-print-directory packages
+	@$(MAKE) --no-print-directory packages clients
 
 # With Debian's own OCaml, which has packages; in a target folder of its own.
 packages: toolchain
 	@.ci/toolchain packages
 	@echo "packages: topup with Debian's OCaml and its packages"
 	@TOPUP_OCAML=/usr CARGO_TARGET_DIR=$(PACKAGES) $(CARGO) test --release --test it -- --ignored real_packages
+
+# topup under real MCP clients, which are installed below target/clients.
+clients: build
+	@.ci/clients
 
 lint: toolchain
 	@if $(CARGO) fmt --version >/dev/null 2>&1; \

@@ -202,6 +202,7 @@ let load path =
               with_printers file.digest ~resident (fun () -> Objfile.link code)));
       Interrupt.armed := false;
       Hashtbl.replace files path file;
+      Objfile.admit (names file.units);
       Interrupt.armed := armed;
       names file.units)
 
@@ -260,6 +261,7 @@ let withdraw unit_names =
 
 let forget () =
   Hashtbl.reset files;
+  Objfile.dismiss_all ();
   List.iter
     (fun (unit : Objfile.compilation_unit) -> Env.import_crcs ~source:in_session unit.interfaces)
     (Objfile.resident ())

@@ -6,7 +6,7 @@ type ended =
   | Raised of Outcometree.out_phrase * string
       (** the exception and its backtrace; no binding was made *)
 
-(** Call once, after {!Variant.install}. *)
+(** Call after {!Variant.install}, and again for a fresh toplevel. *)
 val install : unit -> unit
 
 (** [run ppf phrase] checks, compiles and runs the phrase. If it raises, the

@@ -59,22 +59,26 @@ let rec phrase run (phrase : Phrases.phrase) =
   | Some (Ok _) when run.depth >= max_depth -> fail run [ too_deep ]
   | Some (Ok phrases) -> used run phrases
   | None ->
+    (* Warnings of the parser may have been made errors. *)
     collect run;
-    let before = Env.summary !Toploop.toplevel_env in
-    let result = Runner.run phrase.ast in
-    collect run;
-    (match result with
-    | Ok printed ->
-      run.last <- Some printed;
-      if Directive.is_kept phrase.ast then begin
-        let text = Phrases.record phrase in
-        Workspace.mark ~before { phrase with text };
-        !succeeded text
-      end
-    | Error failures ->
-      run.last <- None;
-      run.failed <- true;
-      fail run failures)
+    if not run.failed then checked run phrase
+
+and checked run phrase =
+  let before = Env.summary !Toploop.toplevel_env in
+  let result = Runner.run phrase.ast in
+  collect run;
+  match result with
+  | Ok printed ->
+    run.last <- Some printed;
+    if Directive.is_kept phrase.ast then begin
+      let text = Phrases.record phrase in
+      Workspace.mark ~before { phrase with text };
+      !succeeded text
+    end
+  | Error failures ->
+    run.last <- None;
+    run.failed <- true;
+    fail run failures
 
 (* A directive that reads phrases ([#use]) prints what they print. *)
 and used outer phrases =

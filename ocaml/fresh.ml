@@ -69,6 +69,10 @@ let directory () =
   | exception Sys_error _ -> ignore
   | cwd -> fun () -> ( try Sys.chdir cwd with Sys_error _ -> ())
 
+let collector () =
+  let parameters = Gc.get () in
+  fun () -> Gc.set parameters
+
 let random () =
   let state = Random.get_state () in
   fun () -> Random.set_state (Random.State.copy state)
@@ -104,13 +108,14 @@ let remember () =
     List.map
       (fun take -> take ())
       [ flags; setting Clflags.all_ppx; warnings; print_limits; out_printers; parsers; directives
-      ; formatter; load_path; directory; random
+      ; formatter; load_path; directory; collector; random; setting Sys.interactive
       ];
   Variant.remember ();
   Workspace.remember_start ()
 
 let restore () =
   remove_printers ();
+  Engine.install ();
   Workspace.forget_values ();
   Variant.forget ();
   Archive.forget ();

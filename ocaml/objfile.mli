@@ -47,6 +47,12 @@ val add_directory : string -> unit
     @raise Raised *)
 val link : t -> unit
 
+(** Code that is in the process for good is out of the session: phrases may not refer to
+    its units until they are {!admit}ted again. *)
+val dismiss_all : unit -> unit
+
+val admit : string list -> unit
+
 (** Whether units can be taken out of sight and linked anew. *)
 val replaceable : bool
 

@@ -6,7 +6,7 @@ type t =
 
 (* Names that a structure may define only once. *)
 module Names = Set.Make (struct
-  type t = [ `Type | `Module | `Module_type ] * string
+  type t = [ `Type | `Module | `Module_type | `Constructor ] * string
 
   let compare = compare
 end)
@@ -27,8 +27,10 @@ let place (item : Parsetree.structure_item) =
   match item.pstr_desc with
   | Pstr_open _ | Pstr_attribute _ -> Outside
   | Pstr_include _ | Pstr_extension _ -> Alone
-  | Pstr_eval _ | Pstr_value _ | Pstr_primitive _ | Pstr_typext _ | Pstr_exception _ ->
-    Together Names.empty
+  | Pstr_eval _ | Pstr_value _ | Pstr_primitive _ -> Together Names.empty
+  | Pstr_typext { ptyext_constructors = constructors; _ } ->
+    Together (names `Constructor (List.map (fun (c : Parsetree.extension_constructor) -> c.pext_name) constructors))
+  | Pstr_exception { ptyexn_constructor = c; _ } -> Together (names `Constructor [ c.pext_name ])
   | Pstr_type (_, types) ->
     let attributes = List.concat_map (fun (t : Parsetree.type_declaration) -> t.ptype_attributes) types in
     plain attributes (names `Type (List.map (fun (t : Parsetree.type_declaration) -> t.ptype_name) types))
@@ -114,8 +116,8 @@ let check_entry entry =
     Error (Printf.sprintf "entry %s is not in scope; define it first: let %s () = …" entry entry)
   | _, description ->
     let types = Btype.snapshot () in
-    let unit_to_any = "let _ : Stdlib.Unit.t -> _ = " ^ entry in
-    let phrase = Parse.implementation (Lexing.from_string unit_to_any) in
+    let called = Printf.sprintf "(fun (f : 'a -> 'b) (x : 'a) -> f x) (%s) ()" entry in
+    let phrase = Parse.implementation (Lexing.from_string called) in
     let fits =
       match Typemod.type_toplevel_phrase !Toploop.toplevel_env phrase with
       | _ -> true
@@ -142,7 +144,7 @@ let of_log ~entry log =
   let phrases = Phrases.of_source log in
   match Phrases.within phrases (fun () -> add_all w 1 [] phrases) with
   | texts ->
-    Printf.bprintf w.buffer "# 1 \"entry\"\nlet () = Stdlib.ignore (%s ())\n" entry;
+    Printf.bprintf w.buffer "# 1 \"entry\"\nlet () = match (%s) () with _ -> ()\n" entry;
     Ok { text = Buffer.contents w.buffer; flags = flags (); phrases = texts }
   | exception exn -> (
     match Diagnostic.of_exn exn with

@@ -5,6 +5,11 @@ type binding =
   ; typ : string
   }
 
+let contains part text =
+  match Misc.search_substring part text 0 with
+  | _ -> true
+  | exception Not_found -> false
+
 let start = ref Env.Env_empty
 
 type phrase =
@@ -98,7 +103,9 @@ let defined () = defined_between !start (Env.summary !Toploop.toplevel_env)
 let mark ~before ({ text; start; ast } : Phrases.phrase) =
   let after = Env.summary !Toploop.toplevel_env in
   let number = match !marks with ({ number; _ }, _) :: _ -> number + 1 | [] -> 1 in
-  let docs = Documentation.of_values ast and defined = defined_between before after in
+  (* Few phrases have comments, and to look for them takes a walk through the phrase. *)
+  let docs = if contains "(**" text || contains "doc" text then Documentation.of_values ast else [] in
+  let defined = defined_between before after in
   marks := ({ number; text; start; docs; defined }, after) :: !marks
 
 let at_start () = !start
@@ -148,11 +155,6 @@ let library_values own =
       if Names.mem name own then found else (name, description) :: found)
     None !Toploop.toplevel_env []
   |> List.sort (fun (a, _) (b, _) -> String.compare a b)
-
-let contains part text =
-  match Misc.search_substring part text 0 with
-  | _ -> true
-  | exception Not_found -> false
 
 let binding (name, (description : Types.value_description)) =
   { name; typ = Diagnostic.text Printtyp.type_scheme description.val_type }

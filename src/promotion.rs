@@ -60,7 +60,10 @@ impl Project {
     pub fn write(&self, program: &Program, libraries: &[String]) -> Result<(), String> {
         let quoted = |words: &[String]| words.iter().map(|word| quote(word)).collect::<String>();
         let files = [
-            ("dune-project", "(lang dune 2.0)\n".to_string()),
+            (
+                "dune-project",
+                "(lang dune 2.0)\n(wrapped_executables false)\n".to_string(),
+            ),
             (
                 "bin/dune",
                 format!(

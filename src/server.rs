@@ -212,7 +212,7 @@ impl Server {
         }
         match self.negotiation.request(method, params) {
             Ok((_, Request::Now(result))) => {
-                self.send(batch, Some(jsonrpc::reply(Some(&id), Ok(result))));
+                self.send(batch, Some(jsonrpc::reply(&id, Ok(result))));
             }
             Ok((
                 revision,
@@ -281,7 +281,7 @@ impl Server {
             return;
         };
         let result = mcp::call_result(pending.revision, answer);
-        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(Some(&id), Ok(result)));
+        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
         self.send(pending.batch, reply);
     }
 
@@ -311,7 +311,11 @@ impl Server {
     }
 
     fn refuse(&mut self, batch: Option<BatchId>, id: Option<&Id>, fault: Fault) {
-        self.send(batch, Some(jsonrpc::reply(id, Err::<(), _>(fault))));
+        let line = match id {
+            Some(id) => jsonrpc::reply(id, Err::<(), _>(fault)),
+            None => jsonrpc::complaint(fault, self.negotiation.latest().has_null_ids()),
+        };
+        self.send(batch, Some(line));
     }
 
     /// The call that ran when the process came to its `end` gets its reply; the lines of

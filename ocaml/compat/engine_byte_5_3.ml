@@ -8,7 +8,7 @@ type ended =
 
 (* What [Printexc.backtrace_status] says to user code. *)
 let backtraces = ref true
-let install () = ()
+let install () = backtraces := true
 
 type checked =
   { typed : Typedtree.structure
@@ -112,6 +112,8 @@ let run _ structure =
   let lambda = Translmod.transl_toplevel_definition checked.typed in
   Warnings.check_fatal ();
   let closure, unload, forget = load lambda in
+  (* Some warnings come from the code's generation. *)
+  (try Warnings.check_fatal () with exn -> unload (); forget (); raise exn);
   let saved = set_aside checked.bound in
   let result = call closure in
   unload ();

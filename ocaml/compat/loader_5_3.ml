@@ -20,6 +20,7 @@ let middle_end =
   else Closure_middle_end.lambda_to_clambda
 
 exception Cannot_load of string
+exception Not_loaded of string
 
 (* "undefined symbol: camlUnix.getpid_12" is about the unit Unix. *)
 let hint reason =
@@ -37,6 +38,12 @@ let () =
   Location.register_error_of_exn (function
     | Cannot_load reason ->
       Some (Location.errorf "Cannot load this phrase's code: %s%s" reason (hint reason))
+    | Not_loaded unit_name ->
+      Some
+        (Location.errorf
+           "The unit %s is not loaded since the session was reset.@.Hint: #require its \
+            package, or #load its .cmxs or .cmxa."
+           unit_name)
     | _ -> None)
 
 let lookup symbol = Dynlink.unsafe_get_global_value ~bytecode_or_asm_symbol:symbol
@@ -112,8 +119,17 @@ let run dll phrase_name =
     Toploop.may_trace := false;
     Topcommon.Exception exn
 
+let is_outside = ref (fun _ -> false)
+
+let rec check_units (lam : Lambda.lambda) =
+  match lam with
+  | Lprim (Pgetglobal id, [], _) when Ident.persistent id && !is_outside (Ident.name id) ->
+    raise (Not_loaded (Ident.name id))
+  | _ -> Lambda.shallow_iter ~tail:check_units ~non_tail:check_units lam
+
 let load ppf phrase_name program =
   ignore (kept_backtrace ());
+  check_units program.Lambda.code;
   let dll = Filename.temp_file ("topup" ^ phrase_name) ".so" in
   let prefix = Filename.remove_extension dll in
   let objfile = prefix ^ Config.ext_obj in
@@ -124,6 +140,8 @@ let load ppf phrase_name program =
       let code = Phrase_values.close ~name:phrase_name ~size program.code in
       let code = removing_first dll (keeping_backtrace code) in
       compile ppf { program with code } ~prefix;
+      (* Some warnings come from the code's generation. *)
+      Warnings.check_fatal ();
       link objfile dll;
       remove objfile;
       run dll phrase_name)

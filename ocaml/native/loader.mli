@@ -12,6 +12,10 @@ val before_compilation : (unit -> unit) ref
 (** The backtrace of the exception that ended the last phrase; empty if none. *)
 val backtrace : unit -> string
 
+(** Whether phrases may not refer to a unit, though it is in the process. Set by
+    [Objfile]. *)
+val is_outside : (string -> bool) ref
+
 (** The block of a symbol, if there is one. *)
 val lookup : string -> Obj.t option
 (** Whether the unit that a symbol stands for is in this process. *)

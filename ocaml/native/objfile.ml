@@ -265,3 +265,11 @@ let link file =
 
 let replaceable = false
 let hide _ = ()
+
+let outside : (string, unit) Hashtbl.t = Hashtbl.create 16
+
+let dismiss_all () =
+  List.iter (fun (unit : compilation_unit) -> Hashtbl.replace outside unit.name ()) (resident ())
+
+let admit names = List.iter (Hashtbl.remove outside) names
+let () = Loader.is_outside := Hashtbl.mem outside

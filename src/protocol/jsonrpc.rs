@@ -151,12 +151,22 @@ fn bad(id: Option<Id>, reason: impl Into<String>) -> Incoming {
     }
 }
 
-/// The line that answers request `id`; `None` where the request's id is unknown.
-pub fn reply(id: Option<&Id>, result: Result<impl Serialize, Fault>) -> String {
+/// The line that answers request `id`.
+pub fn reply(id: &Id, result: Result<impl Serialize, Fault>) -> String {
+    envelope_of(Some(&id.0), result)
+}
+
+/// The line about a message whose id could not be read: with a null for it, or without one.
+pub fn complaint(fault: Fault, null_id: bool) -> String {
+    envelope_of(null_id.then_some(&Value::Null), Err::<(), _>(fault))
+}
+
+fn envelope_of(id: Option<&Value>, result: Result<impl Serialize, Fault>) -> String {
     #[derive(Serialize)]
     struct Envelope<'a, T> {
         jsonrpc: &'static str,
-        id: Option<&'a Id>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        id: Option<&'a Value>,
         #[serde(skip_serializing_if = "Option::is_none")]
         result: Option<T>,
         #[serde(skip_serializing_if = "Option::is_none")]

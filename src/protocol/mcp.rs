@@ -15,6 +15,8 @@ use crate::tools::{self, Answer, Tool};
 pub struct Negotiation {
     /// What the latest handshake settled.
     agreed: Option<Revision>,
+    /// What the latest request was in.
+    latest: Option<Revision>,
 }
 
 /// What a request asks for.
@@ -54,6 +56,11 @@ impl Negotiation {
         self.agreed.unwrap_or(Revision::V2024_11_05)
     }
 
+    /// The revision that the client speaks, for what belongs to no request.
+    pub fn latest(&self) -> Revision {
+        self.latest.unwrap_or(self.revision())
+    }
+
     /// Reads a request; also returns the revision that its reply is to be in.
     pub fn request(
         &mut self,
@@ -66,6 +73,7 @@ impl Negotiation {
             None if method == "server/discover" => return Err(missing(VERSION)),
             None => self.revision(),
         };
+        self.latest = Some(revision);
         let request = match method {
             "initialize" if !revision.is_stateless() => Request::Now(self.initialize(&params)),
             "ping" if !revision.is_stateless() => Request::Now(json!({})),
@@ -84,6 +92,7 @@ impl Negotiation {
             .filter(|revision| !revision.is_stateless())
             .unwrap_or(Revision::V2024_11_05);
         self.agreed = Some(agreed);
+        self.latest = Some(agreed);
         json!({
             "protocolVersion": agreed.name(),
             "capabilities": capabilities(),

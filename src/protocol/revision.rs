@@ -47,6 +47,12 @@ impl Revision {
         self == V2025_03_26
     }
 
+    /// Whether an error about an unreadable id carries a null for it, as JSON-RPC has it. Later
+    /// schemas leave the id out.
+    pub fn has_null_ids(self) -> bool {
+        self < V2025_11_25
+    }
+
     /// Whether tools have `annotations`, and progress a `message`.
     pub fn has_annotations(self) -> bool {
         self >= V2025_03_26

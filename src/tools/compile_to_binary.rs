@@ -133,14 +133,15 @@ fn run(mut call: Call) -> Running {
     })
 }
 
-/// Those that were named, and what those that were required stand for.
-fn libraries(mut named: Vec<String>, required: Vec<String>) -> Result<Vec<String>, String> {
-    for library in promotion::linked(&required)? {
-        if !named.contains(&library) {
-            named.push(library);
+/// Those that were named, and what those that were required stand for; each once.
+fn libraries(named: Vec<String>, required: Vec<String>) -> Result<Vec<String>, String> {
+    let mut libraries: Vec<String> = Vec::new();
+    for library in named.into_iter().chain(promotion::linked(&required)?) {
+        if !libraries.contains(&library) {
+            libraries.push(library);
         }
     }
-    Ok(named)
+    Ok(libraries)
 }
 
 /// The phrase that the compiler's first message is about.

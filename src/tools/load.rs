@@ -86,10 +86,13 @@ fn check(path: &str) -> Result<(), Failure> {
     if Path::new(path).is_absolute() {
         return Ok(());
     }
-    let here = std::path::absolute(path).unwrap_or_default();
-    let error = format!(
-        "load: path must be absolute, not {path:?}; in the server's own folder that would be {}",
-        here.display()
-    );
+    let hint = match std::path::absolute(path) {
+        Ok(here) => format!(
+            "; in the server's own folder that would be {}",
+            here.display()
+        ),
+        Err(_) => String::new(),
+    };
+    let error = format!("load: path must be absolute, not {path:?}{hint}");
     Err(Failure::new(Phase::Arguments, error))
 }

@@ -157,6 +157,33 @@ fn stateless_requests_must_say_what_they_are() {
 }
 
 #[test]
+fn errors_about_unreadable_ids_are_as_the_revision_has_them() {
+    with_client(|mut peer| async move {
+        for (revision, has_null) in [
+            ("2024-11-05", true),
+            ("2025-03-26", true),
+            ("2025-06-18", true),
+            ("2025-11-25", false),
+        ] {
+            handshake(&mut peer, revision).await;
+            for line in [
+                "nonsense",
+                "[]",
+                r#"{"jsonrpc":"2.0","id":[],"method":"x"}"#,
+            ] {
+                let reply = ask(&mut peer, line).await;
+                let id = has_null.then_some(&Value::Null);
+                assert_eq!(reply.get("id"), id, "{revision}: {reply}");
+                assert!(reply["error"]["code"].is_i64(), "{reply}");
+            }
+        }
+        handshake(&mut peer, "2024-11-05").await;
+        ask(&mut peer, stateless(1, "tools/list", json!({}))).await;
+        assert!(ask(&mut peer, "nonsense").await.get("id").is_none());
+    });
+}
+
+#[test]
 fn batches_are_answered_together_in_the_revision_that_has_them() {
     with_client(|mut peer| async move {
         let evaluate = |id, source: &str| call(id, "eval", json!({ "source": source }));

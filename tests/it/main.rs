@@ -17,6 +17,7 @@ mod process;
 mod project;
 mod promotion;
 mod protocol;
+mod reports;
 mod reset;
 mod soundness;
 mod stubs;

@@ -347,6 +347,57 @@ fn a_replay_that_fails_says_where() {
 }
 
 #[test]
+fn what_is_restored_ends_before_what_follows() {
+    let home = Home::new();
+    let mut client = home.start(BYTECODE);
+    client.eval("let x = 1");
+    let path = PathBuf::from(checkpoint(&mut client, "edited")["path"].as_str().unwrap());
+    for unended in [
+        "let x = 1;;\nlet y = 2",
+        "let x = 1 let y = 2 (* c *)\n",
+        "let x = 1 let y = 2\n# 3 \"f\"",
+    ] {
+        fs::write(&path, unended).unwrap();
+        assert!(restore(&mut client, "edited")["error"].is_null());
+        client.eval("1 + 1");
+        client.eval("let z = y");
+        checkpoint(&mut client, "after");
+        let reply = restore(&mut client, "after");
+        assert_eq!(reply["value_repr"], "2", "{unended:?}: {reply}");
+    }
+}
+
+#[test]
+fn others_do_not_change_the_log() {
+    let home = Home::new();
+    let log = home.path("log.ml");
+    let mut client = home.start_with(BYTECODE, |command| {
+        command.env("TOPUP_LOG", &log);
+    });
+    client.eval("let x = 1");
+    fs::write(&log, text(&log) + "let foreign = 1;;\n").unwrap();
+    client.eval("let y = 2");
+    checkpoint(&mut client, "c");
+    assert_eq!(
+        text(&home.path(".topup/checkpoints/c.ml")),
+        "let x = 1;;\nlet y = 2;;\n"
+    );
+
+    fs::write(&log, "").unwrap();
+    let (reply, is_error) = client.call("checkpoint", json!({ "label": "d" }));
+    assert!(is_error && reply["phase"] == "log", "{reply}");
+    assert!(
+        reply["error"]
+            .as_str()
+            .unwrap()
+            .contains("another program has cut it short"),
+        "{reply}"
+    );
+    assert_eq!(restore(&mut client, "c")["value_repr"], "2");
+    assert_eq!(text(&log), "let x = 1;;\nlet y = 2;;\n");
+}
+
+#[test]
 fn a_replay_can_be_cancelled() {
     let home = Home::new();
     let mut client = home.start(BYTECODE);

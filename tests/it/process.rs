@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::BufRead;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -102,8 +103,10 @@ fn signals_end_the_server_in_the_middle_of_an_evaluation() {
             client.begin_call("eval", json!({ "source": "while true do () done" }));
             client.request("ping", json!({}));
             client.receive();
+            let begun = Instant::now();
             client.signal(signal);
             assert!(client.wait().success(), "{signal}");
+            assert!(begun.elapsed() < Duration::from_secs(1), "{signal}");
         }
     });
 }

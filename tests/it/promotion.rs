@@ -41,7 +41,7 @@ impl Out {
 }
 
 /// Phrases, the last of which defines `main`, and what the program prints.
-const SESSIONS: [(&str, &[&str], &str); 9] = [
+const SESSIONS: [(&str, &[&str], &str); 10] = [
     (
         "a value",
         &["let x = 20 + 1", "let main () = print_int (2 * x)"],
@@ -60,6 +60,15 @@ const SESSIONS: [(&str, &[&str], &str); 9] = [
             "let main () = match a, b with A, B n -> print_int (n + M.v + old#m + (new c)#m + g () + x)",
         ],
         "135",
+    ),
+    (
+        "exceptions and extensions that were defined anew",
+        &[
+            "exception E;; let old = E;; exception E of int;; type t = ..;; type t += X;; let x = X;; type t += X of int",
+            "module Stdlib = struct end;; let ignore = 1",
+            "let main () = match old, x with E _, _ -> print_int 1 | _, X _ -> print_int 2 | _ -> print_int 3",
+        ],
+        "3",
     ),
     (
         "opens and includes",
@@ -369,7 +378,8 @@ fn progress_is_told_to_those_who_ask() {
     let mut client = Client::start_with(BYTECODE, |command| {
         command.env("PATH", path);
     });
-    client.request("initialize", json!({ "protocolVersion": "2025-11-25" }));
+    // The first revision whose progress has messages.
+    client.request("initialize", json!({ "protocolVersion": "2025-03-26" }));
     client.receive();
     client.eval("let main () = ()");
     client.request(

@@ -119,6 +119,46 @@ fn code_that_still_runs_keeps_what_it_refers_to() {
     });
 }
 
+/// Values of every shape, in one phrase and over several, that an old function reads.
+const OLD: [&str; 5] = [
+    "module M = struct let r = ref [String.make 3 'a'] let v = List.init 3 string_of_int \
+     let h = Hashtbl.create 3 let f s = Hashtbl.replace h s (s ^ \"!\"); Hashtbl.find h s end",
+    "let x = List.init 2 string_of_int;; let p = (x, ref \"q\")",
+    "type r = { a : string list; b : string ref };; let r = { a = x; b = ref \"b\" };; \
+     exception E of string list",
+    "let o = object val mutable k = \"o\" method k = k <- k ^ \"o\"; k end;; \
+     module N = struct let o = o module Deep = struct let deep = ref [\"deep\"] end end",
+    "let out = Buffer.create 10 let later () = Buffer.clear out; let t = (x, r) in \
+     Buffer.add_string out (String.concat \",\" (!M.r @ M.v @ fst p @ r.a @ fst t @ \
+     [ !(snd p); !(r.b); M.f \"m\"; N.o#k; List.hd !N.Deep.deep; \
+     (match E x with E q -> List.hd q | _ -> \"\") ])); Buffer.contents out",
+];
+
+#[test]
+fn old_code_reads_its_own_values() {
+    each(|executable| {
+        let mut client = Client::start(executable);
+        for source in OLD {
+            let reply = client.eval(source);
+            assert!(reply["error"].is_null(), "{reply}");
+        }
+        client.eval("let () = Printexc.register_printer (function Stack_overflow -> Some (later ()) | _ -> None)");
+        let mut read = || client.eval("Printexc.to_string Stack_overflow")["value_repr"].clone();
+        assert_eq!(read(), "\"aaa,0,1,2,0,1,0,1,0,1,q,b,m!,oo,deep,0\"");
+        for object in ["ooo", "oooo"] {
+            client.call("reset", json!({}));
+            // What was given up is used for something else.
+            client.eval("let junk = List.init 200_000 string_of_int;; Gc.compact ()");
+            let mut read =
+                || client.eval("Printexc.to_string Stack_overflow")["value_repr"].clone();
+            assert_eq!(
+                read(),
+                format!("\"aaa,0,1,2,0,1,0,1,0,1,q,b,m!,{object},deep,0\"")
+            );
+        }
+    });
+}
+
 #[test]
 fn a_new_log_begins_and_the_old_one_is_kept() {
     each(|executable| {

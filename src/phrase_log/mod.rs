@@ -5,14 +5,12 @@
 //! OCaml that `#use` reads. It is written with one call as soon as the phrase has
 //! succeeded. The file belongs to one process, which holds a lock on it.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+mod file;
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use std::borrow::Cow;
+use std::path::PathBuf;
 
-use crate::home;
+use file::{LogFile, claim, private, replace};
 
 /// Where the log is: what `TOPUP_LOG` says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -43,17 +41,6 @@ enum State {
     Unavailable(String),
 }
 
-struct LogFile {
-    file: File,
-    /// Bytes of whole records in the file.
-    length: u64,
-    /// Records that could not be written yet.
-    pending: Vec<u8>,
-}
-
-/// How many private logs are kept; the oldest go, but none that is in use.
-const KEPT: usize = 100;
-
 const REMEDY: &str = "checkpoint, restore and compile_to_binary need it: start topup without \
 TOPUP_LOG, or with the path of a file that can be written";
 
@@ -61,13 +48,18 @@ impl PhraseLog {
     /// The log at `place`. If it cannot be had, evaluations go on without, and
     /// [`PhraseLog::contents`] says why.
     pub fn open(place: Place) -> PhraseLog {
+        let place = match place {
+            // What is there may be a link, which is to stay one.
+            Place::At(path) => Place::At(path.canonicalize().unwrap_or(path)),
+            place => place,
+        };
         let state = match &place {
             Place::Off => {
                 State::Unavailable(format!("the phrase log is off (TOPUP_LOG=off); {REMEDY}"))
             }
             Place::Private => State::Empty,
             Place::At(path) => match claim(path) {
-                Ok(file) => State::Open(LogFile::new(file)),
+                Ok(file) => State::Open(file),
                 Err(error) => State::Unavailable(format!(
                     "there is no phrase log, because TOPUP_LOG={} cannot be used: {error}; {REMEDY}",
                     path.display()
@@ -113,7 +105,7 @@ impl PhraseLog {
         }
         if let State::Empty = self.state {
             self.state = match private() {
-                Ok(file) => State::Open(LogFile::new(file)),
+                Ok(file) => State::Open(file),
                 Err(error) => State::Unavailable(format!(
                     "there is no phrase log, because no file can be made in ~/.topup/logs: {error}; {REMEDY}"
                 )),
@@ -132,9 +124,12 @@ impl PhraseLog {
     pub fn contents(&mut self) -> Result<(Vec<u8>, usize), String> {
         let contents = match &mut self.state {
             State::Empty => Ok(Vec::new()),
-            State::Open(log) => log
-                .contents()
-                .map_err(|error| format!("the phrase log: {error}")),
+            State::Open(log) => log.contents().map_err(|error| {
+                format!(
+                    "{}: {error}; reset or restore begin a new log",
+                    log.path.display()
+                )
+            }),
             State::Unavailable(reason) => Err(reason.clone()),
         }?;
         Ok((contents, self.phrases))
@@ -150,8 +145,10 @@ impl PhraseLog {
 
     /// Begins a new log that holds the source of a checkpoint, which is about to be run.
     pub fn begin_replay(&mut self, source: &[u8]) -> Result<(), String> {
-        self.contents()?;
-        self.begin(source, true)?;
+        if let State::Unavailable(reason) = &self.state {
+            return Err(reason.clone());
+        }
+        self.begin(&ended(source), true)?;
         self.phrases = 0;
         self.replayed = Some(Vec::new());
         Ok(())
@@ -171,133 +168,25 @@ impl PhraseLog {
         let fresh = match (&self.place, &self.state) {
             (_, State::Unavailable(_)) | (Place::Off, _) => return Ok(()),
             (Place::Private, _) if contents.is_empty() => Ok(State::Empty),
-            (Place::Private, _) => private().and_then(|file| LogFile::holding(file, contents)),
-            (Place::At(path), _) => replace(path, contents, keep_old),
+            (Place::Private, _) => private()
+                .and_then(|log| log.holding(contents))
+                .map(State::Open),
+            (Place::At(path), _) => replace(path, contents, keep_old).map(State::Open),
         };
         self.state = fresh.map_err(|error| format!("beginning a new phrase log: {error}"))?;
         Ok(())
     }
 }
 
+/// A source that is followed by a record: its last phrase may lack its end.
+fn ended(source: &[u8]) -> Cow<'_, [u8]> {
+    if source.is_empty() || source.ends_with(b";;\n") {
+        return Cow::Borrowed(source);
+    }
+    Cow::Owned([source, b"\n;;\n"].concat())
+}
+
 fn add(records: &mut Vec<u8>, phrase: &[u8]) {
     records.extend_from_slice(phrase);
     records.push(b'\n');
-}
-
-impl LogFile {
-    fn new(file: File) -> LogFile {
-        LogFile {
-            file,
-            length: 0,
-            pending: Vec::new(),
-        }
-    }
-
-    fn holding(file: File, contents: &[u8]) -> io::Result<State> {
-        let mut log = LogFile::new(file);
-        log.pending.extend_from_slice(contents);
-        log.write()?;
-        Ok(State::Open(log))
-    }
-
-    /// Writes what is pending, all of it or nothing.
-    fn write(&mut self) -> io::Result<()> {
-        if let Err(error) = (&self.file).write_all(&self.pending) {
-            let _ = self.file.set_len(self.length);
-            return Err(error);
-        }
-        self.length += self.pending.len() as u64;
-        self.pending.clear();
-        Ok(())
-    }
-
-    fn contents(&self) -> io::Result<Vec<u8>> {
-        let mut contents = vec![0; self.length as usize];
-        self.file.read_exact_at(&mut contents, 0)?;
-        contents.extend_from_slice(&self.pending);
-        Ok(contents)
-    }
-}
-
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).append(true).mode(0o600);
-    options
-}
-
-/// An empty private file, locked.
-fn private() -> io::Result<File> {
-    let folder = home::folder("logs")?;
-    home::prune(&folder, KEPT);
-    let (file, path) = home::new_file(
-        &folder,
-        &format!("{}-", std::process::id()),
-        ".ml",
-        options(),
-    )?
-    .keep()?;
-    lock(&file)?;
-    log::info!("the phrase log is {}", path.display());
-    Ok(file)
-}
-
-/// An empty, locked file at `path`. What is there already is moved aside.
-fn claim(path: &Path) -> io::Result<File> {
-    match fs::metadata(path) {
-        Ok(metadata) if !metadata.is_file() => {
-            return Err(io::Error::other("it is not a regular file"));
-        }
-        _ => {}
-    }
-    let file = options().create(true).open(path)?;
-    lock(&file)?;
-    if file.metadata()?.len() == 0 {
-        return Ok(file);
-    }
-    move_aside(path)?;
-    let file = options().create_new(true).open(path)?;
-    lock(&file)?;
-    Ok(file)
-}
-
-/// Puts a new log with `contents` at `path`, in the place of the one that is there or, with
-/// `keep_old`, after moving that aside.
-fn replace(path: &Path, contents: &[u8], keep_old: bool) -> io::Result<State> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let file = home::new_file(
-        folder.unwrap_or(Path::new(".")),
-        ".topup-log-",
-        ".tmp",
-        options(),
-    )?;
-    lock(file.as_file())?;
-    let state = LogFile::holding(file.as_file().try_clone()?, contents)?;
-    file.as_file().sync_all()?;
-    if keep_old && fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
-        move_aside(path)?;
-    }
-    file.persist(path).map_err(|error| error.error)?;
-    Ok(state)
-}
-
-/// Renames `path` to `path.1`, or the first number that is free.
-fn move_aside(path: &Path) -> io::Result<()> {
-    for number in 1.. {
-        let mut aside = path.as_os_str().to_os_string();
-        aside.push(format!(".{number}"));
-        match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
-            Err(rustix::io::Errno::EXIST) => continue,
-            result => return Ok(result?),
-        }
-    }
-    unreachable!("the numbers do not end")
-}
-
-fn lock(file: &File) -> io::Result<()> {
-    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
-        rustix::io::Errno::WOULDBLOCK => io::Error::other("another topup writes its log there"),
-        error => error.into(),
-    })
 }
