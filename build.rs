@@ -155,6 +155,7 @@ impl Toolchain {
         run(Command::new("objcopy")
             .arg("--weaken-symbol=caml_sys_system_command")
             .arg("--redefine-sym=caml_install_signal_handler=topup_runtime_install_signal_handler")
+            .arg("--redefine-sym=caml_sys_exit=topup_runtime_sys_exit")
             .arg(self.lib.join(variant.runtime))
             .arg(&runtime));
         // The runtime's own `main` has no place beside Rust's.
@@ -169,7 +170,7 @@ impl Toolchain {
         ];
         // What stubs and phrases that are loaded later refer to. Not -rdynamic: that would
         // keep all of Rust's dead code, too, and want the C parts of crates that we leave out.
-        for names in ["caml*", "Caml*", "topup_*"] {
+        for names in ["caml*", "Caml*", "topup_*", "_exit"] {
             arguments.push(format!("-Wl,--export-dynamic-symbol={names}"));
         }
         let compression = self.lib.join("libcomprmarsh.a");

@@ -34,5 +34,8 @@ let guard ?(compiler_patience = 0) f =
   | result -> armed := false; result
   | exception exn -> armed := false; raise exn
 
+exception Ended of int
+
+let () = Callback.register_exception "topup_ended" (Ended 0)
 let raised () = !broke
 let forget () = broke := false

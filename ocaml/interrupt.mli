@@ -25,3 +25,7 @@ val armed : bool ref
 val raised : unit -> bool
 
 val forget : unit -> unit
+
+(** What [Stdlib.exit] raises, after the functions of [at_exit] have run: user code ends its
+    evaluation, not the process (see [src/interrupt.rs]). *)
+exception Ended of int

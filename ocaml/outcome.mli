@@ -13,6 +13,7 @@ type kind =
   | Lint  (** a compiler warning or alert *)
   | Exception  (** raised by user code *)
   | Interrupted  (** stopped by the break that topup sent *)
+  | Exit  (** user code asked the process to end *)
 
 (** A stretch of the caller's source. Lines count from 1, columns from 0 in
     characters (Unicode scalar values), the end is exclusive. *)

@@ -70,7 +70,14 @@ let user_frames backtrace =
   let hidden = List.length frames - List.length shown in
   shown @ (if hidden > 0 then [ Printf.sprintf "(%d more frames)" hidden ] else [])
 
-let raised phrase backtrace =
+let ended status =
+  Diagnostic.error Exit
+    (Printf.sprintf "exit %d: the evaluation is over; the session goes on, with its bindings" status)
+
+let raised (phrase : Outcometree.out_phrase) backtrace =
+  match phrase with
+  | Ophr_exception (Interrupt.Ended status, _) -> ended status
+  | _ ->
   let text = show (Outcome phrase) in
   let whole = String.concat "\n" (text :: user_frames backtrace) in
   (* User code may have caught the break and raised something else, as [Fun.protect] and

@@ -33,9 +33,10 @@ impl Capture {
 
     /// A handle for another thread that only tells how much was written.
     pub fn meter(&self) -> Meter {
-        Meter([&self.stdout, &self.stderr].map(|stream| {
-            (Arc::clone(&stream.file), Arc::clone(&stream.offset))
-        }))
+        Meter(
+            [&self.stdout, &self.stderr]
+                .map(|stream| (Arc::clone(&stream.file), Arc::clone(&stream.offset))),
+        )
     }
 
     /// Puts the files behind fds 1 and 2 again, in case user code redirected them.

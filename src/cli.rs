@@ -1,22 +1,32 @@
 //! The command line; the only place that ends the process.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::{AsFd, RawFd};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::CommandFactory;
+use tokio::sync::mpsc;
 
 use crate::capture::Capture;
 use crate::evaluator::Evaluator;
+use crate::phrase_log::PhraseLog;
+use crate::protocol::mcp::Negotiation;
+use crate::reexec::{self, Beginning, Handover};
 use crate::router::Router;
+use crate::server::{self, Rest, Served};
 use crate::session::Local;
 use crate::settings::Settings;
-use crate::{Variant, home, logging, process_group, server, shutdown, stdio, transport};
+use crate::{Variant, crash, home, logging, process_group, shutdown, stdio, tools, transport};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
 #[command(version, about, after_help = AFTER_HELP)]
-struct Arguments {}
+struct Arguments {
+    /// The memory file that the image of this process before this one left; not for people.
+    #[arg(long, hide = true)]
+    go_on_from: Option<RawFd>,
+}
 
 const AFTER_HELP: &str = "\
 Without options topup serves MCP on stdin and stdout: register it in an MCP client.
@@ -32,35 +42,56 @@ Environment:
 
 /// Runs the program and ends the process with its status.
 pub fn main(variant: Variant) -> ExitCode {
+    let beginning = Beginning::take();
     let name = variant.executable();
     let version = match variant {
         Variant::Bytecode => concat!(env!("CARGO_PKG_VERSION"), " (bytecode toplevel)"),
         Variant::Native => concat!(env!("CARGO_PKG_VERSION"), " (native toplevel)"),
     };
-    Arguments::command()
+    let matches = Arguments::command()
         .name(name)
         .bin_name(name)
         .version(version)
         .get_matches();
-    let status = match prepare(variant) {
-        Ok(prepared) => serve_reporting(variant, prepared),
+    let memory = matches.get_one::<RawFd>("go_on_from").copied();
+    let status = match prepare(variant, memory) {
+        Ok(prepared) => serve_reporting(variant, prepared, &beginning),
         Err(problem) => {
             eprintln!("topup: {problem}");
             1
         }
     };
     process_group::end_all();
+    crash::ending();
     // Not by returning: evaluations that nobody waits for must not hold us up.
     std::process::exit(status)
 }
 
-/// What is done while there is one thread.
-fn prepare(variant: Variant) -> Result<Prepared, String> {
+/// What is done while there is one thread. `memory` is what the image of this process
+/// before this one left.
+fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> {
     home::remember();
+    crash::leave_requests();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         eprintln!("topup: {problem}");
         std::process::exit(2)
     });
+    if let Some(memory) = memory {
+        let received = reexec::receive(memory);
+        let (handover, [unread, log]) = received.map_err(|e| format!("going on: {e}"))?;
+        let resumed = stdio::resume(handover.private());
+        let (private, capture) = resumed.map_err(|e| format!("going on: {e}"))?;
+        return Ok(Prepared {
+            settings,
+            private,
+            capture,
+            before: Some(Before {
+                handover,
+                unread,
+                log,
+            }),
+        });
+    }
     if std::io::stdin().is_terminal() {
         eprintln!(
             "topup: the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
@@ -72,6 +103,7 @@ fn prepare(variant: Variant) -> Result<Prepared, String> {
         settings,
         private,
         capture,
+        before: None,
     })
 }
 
@@ -79,13 +111,21 @@ struct Prepared {
     settings: Settings,
     private: stdio::Private,
     capture: Capture,
+    before: Option<Before>,
+}
+
+/// What the image of this process before this one left.
+struct Before {
+    handover: Handover,
+    unread: Vec<u8>,
+    log: Vec<u8>,
 }
 
 /// Serves and returns the process's status. Problems go to the original stderr, which fd 2
 /// no longer is.
-fn serve_reporting(variant: Variant, prepared: Prepared) -> i32 {
+fn serve_reporting(variant: Variant, prepared: Prepared, beginning: &Beginning) -> i32 {
     let stderr = prepared.private.log.try_clone();
-    match serve(variant, prepared) {
+    match serve(variant, prepared, beginning) {
         Ok(()) => 0,
         Err(problem) => {
             if let Ok(mut stderr) = stderr {
@@ -96,28 +136,91 @@ fn serve_reporting(variant: Variant, prepared: Prepared) -> i32 {
     }
 }
 
-fn serve(variant: Variant, prepared: Prepared) -> Result<(), String> {
+/// Serves the client; if user code brings the process to its end, a fresh image of it does
+/// from there on, and this one does not return.
+fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<(), String> {
     let Prepared {
         settings,
         private,
         capture,
+        before,
     } = prepared;
-    logging::install(private.log, settings.log_level);
+    let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().map_err(|e| e.to_string());
+    let (input, output) = (copy(&private.input)?, copy(&private.output)?);
+    let log_lines = private.log.try_clone().map_err(|e| e.to_string())?;
+    logging::install(log_lines, settings.log_level);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     let served = runtime.block_on(async {
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
-        let evaluator = Evaluator::start(variant, Some(capture), settings);
+        let (ended, ends) = mpsc::unbounded_channel();
+        let log = match &before {
+            Some(before) => PhraseLog::resume(settings.phrase_log.clone(), &before.log),
+            None => PhraseLog::open(settings.phrase_log.clone()),
+        };
+        let evaluator =
+            Evaluator::start_with(variant, Some(capture), settings, log, Some(ended.clone()));
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
-        let router = Arc::new(Router::new(Arc::new(Local::new(evaluator))));
-        let connection =
-            transport::stdio(private.input, private.output).map_err(|e| e.to_string())?;
-        server::serve(connection, router, shutdown).await;
-        Ok(())
+        crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
+        let local = Arc::new(Local::new(evaluator));
+        let router = Arc::new(Router::new(Arc::clone(&local)));
+        let unread = before.as_ref().map_or(&[][..], |before| &before.unread);
+        let connection = transport::stdio(input, output, unread).map_err(|e| e.to_string())?;
+        let negotiation = match &before {
+            Some(Before { handover, .. }) => {
+                local.begin_recovery(handover).await;
+                Negotiation::resume(handover.revision.as_deref())
+            }
+            None => Negotiation::default(),
+        };
+        let served = server::serve(connection, negotiation, router, shutdown, ends).await;
+        let Served::Fell(rest) = served else {
+            return Ok(());
+        };
+        let ends = before
+            .map(|before| before.handover.ends)
+            .unwrap_or_default();
+        Err(go_on(beginning, &private, rest, &local, ends))
     });
     // Programs that are waited for are about to be ended.
     runtime.shutdown_background();
     served
+}
+
+/// Becomes the next image of this process. Returns only if that fails: why.
+fn go_on(
+    beginning: &Beginning,
+    private: &stdio::Private,
+    rest: Rest,
+    local: &Local,
+    mut ends: Vec<f64>,
+) -> String {
+    process_group::end_all();
+    ends.push(reexec::now());
+    let log = local
+        .evaluator()
+        .log()
+        .map(|(log, _)| log)
+        .unwrap_or_default();
+    let handover = reexec::pass_on(private).map(|private| Handover {
+        private,
+        revision: rest
+            .negotiation
+            .agreed()
+            .map(|revision| revision.name().into()),
+        end: tools::describe(rest.end),
+        ends,
+        skipped: local.evaluator().skipped(),
+        lengths: [rest.unread.len() as u64, log.len() as u64],
+    });
+    let failed = match handover {
+        Ok(handover) => beginning.again(&handover, [&rest.unread, &log]),
+        Err(error) => error,
+    };
+    format!(
+        "{}, and going on failed: {failed}",
+        tools::describe(rest.end)
+    )
 }

@@ -6,12 +6,14 @@
 //! call nothing but getpid, gettid, write, sigaction, raise, pause and the handlers that
 //! they stand before.
 
-#![allow(unsafe_code, reason = "signal handlers, and functions of C that we stand before")]
+#![allow(
+    unsafe_code,
+    reason = "signal handlers, and functions of C that we stand before"
+)]
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream as StdStream;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use tokio::io::AsyncReadExt;
@@ -102,6 +104,30 @@ pub fn watch(ends: mpsc::UnboundedSender<End>) -> io::Result<()> {
     Ok(())
 }
 
+/// Leaves the signals of [`REQUESTS`] to the thread that calls [`take_requests`]: one that
+/// user code sends to its own process must come before the phrase goes on. To be called
+/// while there is one thread.
+pub fn leave_requests() {
+    mask_requests(libc::SIG_BLOCK);
+}
+
+/// The calling thread is the one that runs user code.
+pub fn take_requests() {
+    mask_requests(libc::SIG_UNBLOCK);
+}
+
+fn mask_requests(how: libc::c_int) {
+    // SAFETY: the set is zeroed, which is a valid value, and then emptied and filled.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in REQUESTS {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::pthread_sigmask(how, &set, std::ptr::null_mut());
+    }
+}
+
 /// The process is about to end because we want it to.
 pub fn ending() {
     ENDING.store(true, Ordering::Release);
@@ -136,11 +162,7 @@ fn stand_before(signal: i32) {
     }
 }
 
-extern "C" fn handler(
-    signal: libc::c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
+extern "C" fn handler(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes valid arguments; errno is restored; what is called may be
     // called here.
     unsafe {
@@ -150,8 +172,8 @@ extern "C" fn handler(
         let ours = process == PROCESS.load(Ordering::Relaxed) && !ENDING.load(Ordering::Acquire);
         let code = (*info).si_code;
         let sent = code <= 0;
-        let by_others = (code == libc::SI_USER || code == libc::SI_QUEUE)
-            && (*info).si_pid() != process;
+        let by_others =
+            (code == libc::SI_USER || code == libc::SI_QUEUE) && (*info).si_pid() != process;
         let on_loop = libc::gettid() == LOOP_THREAD.load(Ordering::Relaxed);
         let fault = FAULTS.contains(&signal);
         if !ours || by_others || (fault && on_loop && !sent) {
@@ -160,7 +182,7 @@ extern "C" fn handler(
             // The write fails with an error.
         } else {
             report(0, signal);
-            if fault && !(on_loop && signal != libc::SIGABRT) {
+            if !on_loop {
                 wait();
             }
         }
@@ -210,7 +232,7 @@ unsafe fn wait() -> ! {
 }
 
 /// Whether an end of the process that begins here is to be prevented.
-fn prevents_exit() -> bool {
+pub fn prevents_exit() -> bool {
     // SAFETY: no preconditions.
     let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
     PIPE.load(Ordering::Acquire) >= 0
@@ -261,4 +283,3 @@ pub fn name(signal: i32) -> String {
     let named = signal_hook::low_level::signal_name(signal);
     named.map_or_else(|| format!("signal {signal}"), str::to_string)
 }
-

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::Variant;
 use crate::bridge::{self, Runtime};
 use crate::capture::Capture;
+use crate::crash;
 use crate::error::{BootError, EvaluatorError};
 use crate::evaluator::Stop;
 use crate::interrupt::{self, Interrupt};
@@ -81,6 +82,7 @@ impl EvalThread {
     }
 
     fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Job>) {
+        crash::take_requests();
         let log = Arc::clone(&self.log);
         let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
         let runtime = match Runtime::boot(variant, record) {

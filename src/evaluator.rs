@@ -30,6 +30,8 @@ pub struct Evaluator {
     meter: Option<Meter>,
     log: Arc<Mutex<PhraseLog>>,
     settings: Settings,
+    /// Phrases that the recovery that is on leaves out.
+    skipped: Mutex<Vec<usize>>,
     /// Who is told that an evaluation cannot be stopped.
     ends: Option<UnboundedSender<End>>,
 }
@@ -96,6 +98,7 @@ impl Evaluator {
             meter,
             log,
             settings,
+            skipped: Mutex::default(),
             ends,
         })
     }
@@ -134,6 +137,20 @@ impl Evaluator {
         &self,
         skip: Vec<usize>,
     ) -> Result<(usize, Vec<(usize, String)>), EvaluatorError> {
+        self.skip(skip.clone());
+        let recovered = self.replay_log(skip).await;
+        self.skip(Vec::new());
+        recovered
+    }
+
+    fn skip(&self, skip: Vec<usize>) {
+        *self.skipped.lock().unwrap_or_else(PoisonError::into_inner) = skip;
+    }
+
+    async fn replay_log(
+        &self,
+        skip: Vec<usize>,
+    ) -> Result<(usize, Vec<(usize, String)>), EvaluatorError> {
         let work = self.run(None, std::future::pending(), move |thread, runtime| {
             thread.recover(runtime, &skip)
         });
@@ -158,10 +175,24 @@ impl Evaluator {
         }
     }
 
+    /// Phrases of the log that are not to be run again, because the process came to its end
+    /// in them: those that were left out before, and the one that a replay is at.
+    pub fn skipped(&self) -> Vec<usize> {
+        let mut skipped = self
+            .skipped
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        skipped.extend(bridge::replaying());
+        skipped
+    }
+
     /// What was printed and not reported, when the process has come to its end.
     pub fn printed(&self) -> (Cut, Cut) {
         let meter = self.meter.as_ref();
-        meter.map_or_else(Default::default, |meter| meter.unreported(self.settings.inline_max))
+        meter.map_or_else(Default::default, |meter| {
+            meter.unreported(self.settings.inline_max)
+        })
     }
 
     fn stuck(&self, stop: Stop) {

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use ocaml::sys::Value;
 
+use crate::crash;
+
 /// Who to signal. Shared by the eval thread and those who interrupt it.
 #[derive(Default)]
 pub struct Interrupt {
@@ -128,11 +130,48 @@ const SIGINTS: [Value; 2] = [-6 << 1 | 1, (libc::SIGINT as Value) << 1 | 1];
 /// OCaml calls it with its lock held, a signal number and an action.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn caml_install_signal_handler(signal: Value, action: Value) -> Value {
-    if SIGINTS.contains(&signal) && EVAL_THREAD.load(Ordering::Acquire) != 0 {
+    if EVAL_THREAD.load(Ordering::Acquire) == 0 {
+        // SAFETY: the caller's promise is the one that the original asks for.
+        return unsafe { topup_runtime_install_signal_handler(signal, action) };
+    }
+    // SAFETY: the runtime's own conversion; no OCaml value is looked at.
+    let number = unsafe { caml_convert_signal_number((signal >> 1) as libc::c_int) };
+    if SIGINTS.contains(&signal) || crash::owns(number) {
         return DEFAULT;
     }
-    // SAFETY: the caller's promise is the one that the original asks for.
-    unsafe { topup_runtime_install_signal_handler(signal, action) }
+    // SAFETY: as above.
+    let before = unsafe { topup_runtime_install_signal_handler(signal, action) };
+    if action == DEFAULT {
+        crash::reclaim(number);
+    }
+    before
+}
+
+unsafe extern "C" {
+    // caml/signals.h: from OCaml's numbering to the system's.
+    fn caml_convert_signal_number(signal: libc::c_int) -> libc::c_int;
+    // The runtime's own primitive, renamed by build.rs.
+    fn topup_runtime_sys_exit(status: Value) -> Value;
+    // caml/fail.h; does not return.
+    fn caml_raise_with_arg(tag: Value, argument: Value) -> !;
+}
+
+/// The primitive of `Stdlib.exit`. In the process that serves, it raises `Ended`, which
+/// `ocaml/interrupt.ml` registers: the evaluation is over, not the session.
+///
+/// # Safety
+///
+/// OCaml calls it with its lock held and an int.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn caml_sys_exit(status: Value) -> Value {
+    // SAFETY: the named value is an exception that takes an int.
+    unsafe {
+        let ended = ocaml::sys::caml_named_value(c"topup_ended".as_ptr().cast());
+        if crash::prevents_exit() && !ended.is_null() {
+            caml_raise_with_arg(*ended, status);
+        }
+        topup_runtime_sys_exit(status)
+    }
 }
 
 /// `Sys.Signal_default`.

@@ -14,9 +14,9 @@ mod cli;
 pub mod crash;
 mod home;
 mod logging;
+mod reexec;
 mod settings;
 mod shutdown;
-mod reexec;
 mod stdio;
 
 pub mod capture;

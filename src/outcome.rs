@@ -49,6 +49,8 @@ pub enum Kind {
     Exception,
     /// Ended by the break that `Stop` gives the reason for.
     Interrupted,
+    /// User code asked the process to end.
+    Exit,
     Timeout,
     Cancelled,
     Output,

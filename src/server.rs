@@ -57,6 +57,7 @@ pub struct Rest {
     pub unread: Vec<u8>,
     /// What the handshake settled.
     pub negotiation: Negotiation,
+    pub end: End,
 }
 
 /// Serves one connection until the client has gone, `shutdown` is cancelled, or something
@@ -108,14 +109,16 @@ pub async fn serve(
             Event::Finished { id, answer } => server.finish(id, answer),
             Event::Fell(end) => {
                 let mut rest = server.fall(end);
+                server.flushed(&gone, &shutdown).await;
+                // Nothing is awaited from here on, so nobody reads meanwhile.
                 while let Ok(message) = incoming.try_recv() {
                     add_line(&mut rest, &message.line);
                 }
                 rest.extend(unread.lock().unwrap_or_else(PoisonError::into_inner).rest());
-                server.flushed(&gone, &shutdown).await;
                 return Served::Fell(Rest {
                     unread: rest,
                     negotiation: server.negotiation,
+                    end,
                 });
             }
             Event::Stop => {
@@ -328,7 +331,7 @@ impl Server {
             if pending.ticket.has_begun() {
                 let answer = self.router.fallen(end);
                 let result = mcp::call_result(pending.revision, answer);
-                let reply = (!pending.withdrawn).then(|| jsonrpc::reply(Some(&id), Ok(result)));
+                let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
                 self.send(pending.batch, reply);
             } else if !pending.withdrawn {
                 add_line(&mut rest, &pending.line);

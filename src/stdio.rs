@@ -24,7 +24,11 @@ pub struct Private {
 
 /// The private descriptors of the image before this one, and a capture behind fds 1 and 2.
 pub fn resume(private: Private) -> io::Result<(Private, Capture)> {
-    for descriptor in [private.input.as_fd(), private.output.as_fd(), private.log.as_fd()] {
+    for descriptor in [
+        private.input.as_fd(),
+        private.output.as_fd(),
+        private.log.as_fd(),
+    ] {
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
     rustix::stdio::dup2_stdin(&null()?)?;

@@ -43,7 +43,12 @@ pub unsafe fn bindings(value: Value) -> Bindings {
 
 /// A number and a text.
 pub unsafe fn numbered(value: Value) -> (usize, String) {
-    unsafe { (int(field(value, 0)).max(0) as usize, string(field(value, 1))) }
+    unsafe {
+        (
+            int(field(value, 0)).max(0) as usize,
+            string(field(value, 1)),
+        )
+    }
 }
 
 /// `Program.t`.
@@ -138,7 +143,8 @@ unsafe fn diagnostic(value: Value) -> Diagnostic {
                 1 => Kind::Type,
                 2 => Kind::Warning,
                 3 => Kind::Exception,
-                _ => Kind::Interrupted,
+                4 => Kind::Interrupted,
+                _ => Kind::Exit,
             },
             code: Some(string(field(value, 2))).filter(|code| !code.is_empty()),
             message: string(field(value, 3)),

@@ -44,6 +44,7 @@ impl Negotiation {
     pub fn resume(agreed: Option<&str>) -> Negotiation {
         Negotiation {
             agreed: agreed.and_then(Revision::named),
+            ..Negotiation::default()
         }
     }
 

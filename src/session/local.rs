@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::checkpoint::Checkpoints;
@@ -11,6 +12,7 @@ use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::evaluator::{EvalThread, Evaluated, Evaluation, Evaluator, Run, Runtime};
 use crate::overflow::Cut;
+use crate::reexec::Handover;
 use crate::tools::{Answer, CrashReport, Failure, Phase, Printed};
 
 /// Queues callers for the evaluator, in the order in which they came.
@@ -63,19 +65,41 @@ impl Local {
         Answer::new(&CrashReport::new(end, Printed::new(stdout, stderr)), true)
     }
 
-    /// Runs the phrase log again after the process came to its `end`, before anything else;
-    /// the next evaluation's notice says how that went.
-    pub async fn recover(&self, end: String, skip: Vec<usize>) {
-        let recovered = self.evaluator.recover(skip.clone()).await;
-        self.notify(match recovered {
-            Ok((phrases, lost)) => recovery(&end, phrases, &skip, &lost),
-            Err(error) => format!("{end}; its state is lost: {error}"),
+    /// Begins to run the phrase log again after the process came to its end. No turn comes
+    /// before that is over; the next evaluation's notice says how it went.
+    pub async fn begin_recovery(self: &Arc<Self>, handover: &Handover) {
+        let session = Arc::clone(self);
+        let (end, skipped) = (handover.end.clone(), handover.skipped.clone());
+        let starts_empty = handover.recent_ends() >= TOO_MANY;
+        let (begun, has_begun) = oneshot::channel();
+        tokio::spawn(async move {
+            let _place = session.queue.lock().await;
+            let _ = begun.send(());
+            let notice = if starts_empty {
+                session.start_empty(&end).await
+            } else {
+                match session.evaluator.recover(skipped.clone()).await {
+                    Ok((phrases, lost)) => recovery(&end, phrases, &skipped, &lost),
+                    Err(error) => format!("{end}; the session's state is lost: {error}"),
+                }
+            };
+            *session
+                .notice
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(notice);
         });
+        let _ = has_begun.await;
     }
 
-    /// Says something with the next evaluation.
-    pub fn notify(&self, text: String) {
-        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+    async fn start_empty(&self, end: &str) -> String {
+        let reset = self.evaluator.reset(std::future::pending()).await;
+        let kept = match reset {
+            Ok(_) => "the old phrase log is kept".to_string(),
+            Err(error) => error.to_string(),
+        };
+        format!(
+            "{end}; that was the {TOO_MANY}rd time within a minute, so the session starts empty ({kept})"
+        )
     }
 
     /// Interrupts the turn that is on. False if there is none.
@@ -200,6 +224,9 @@ impl Drop for Turn<'_> {
         *self.session.current() = None;
     }
 }
+
+/// So many ends of the process within a minute are too many.
+const TOO_MANY: usize = 3;
 
 /// How the session came back.
 fn recovery(end: &str, phrases: usize, skipped: &[usize], lost: &[(usize, String)]) -> String {

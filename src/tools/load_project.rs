@@ -48,7 +48,7 @@ struct ProjectReport {
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let folder = folder(call.arguments.text("path").unwrap_or_default())?;
-        let turn = call.session.turn(&call.cancel).await?;
+        let turn = call.session.turn(&call.ticket).await?;
         let run = turn
             .run_within(None, move |thread, runtime| {
                 thread.run(runtime, |runtime| runtime.load_project(folder.as_bytes()))

@@ -178,6 +178,7 @@ pub fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
             outcome::Kind::Type => "type",
             outcome::Kind::Warning => "warning",
             outcome::Kind::Exception | outcome::Kind::Interrupted => "exception",
+            outcome::Kind::Exit => "exit",
             outcome::Kind::Timeout => "timeout",
             outcome::Kind::Cancelled => "cancelled",
             outcome::Kind::Output => "output",
@@ -231,7 +232,8 @@ pub struct CrashReport {
 
 impl CrashReport {
     pub fn new(end: End, printed: Printed) -> CrashReport {
-        let then = "topup goes on in a fresh process, with the session restored from its phrase log";
+        let then =
+            "topup goes on in a fresh process, with the session restored from its phrase log";
         CrashReport {
             error: format!("{}; {then}", describe(end)),
             phase: Phase::Crash,
@@ -247,7 +249,10 @@ impl CrashReport {
 /// What would have ended the process.
 pub fn describe(end: End) -> String {
     match end {
-        End::Signal(signal) => format!("the evaluation crashed the process ({})", crash::name(signal)),
+        End::Signal(signal) => format!(
+            "the evaluation crashed the process ({})",
+            crash::name(signal)
+        ),
         End::Exit(status) => format!("the evaluation ended the process with status {status}"),
         End::Stuck(stop) => format!("{}, and nothing could interrupt it", reason(stop).1),
     }
