@@ -193,7 +193,11 @@ extern "C" fn handler(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 /// The handler that was there before ours, or what the kernel does by default.
 unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     type Action = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
-    let before = BEFORE[signal as usize].load(Ordering::Relaxed);
+    // Rust's own handler of faults takes one that was sent for none.
+    let before = match FAULTS.contains(&signal) {
+        true => libc::SIG_DFL,
+        false => BEFORE[signal as usize].load(Ordering::Relaxed),
+    };
     // SAFETY: an address that sigaction returned; handlers that take one argument ignore
     // the others.
     unsafe {

@@ -13,7 +13,7 @@ use crate::crash;
 use crate::error::{BootError, EvaluatorError};
 use crate::evaluator::Stop;
 use crate::interrupt::{self, Interrupt};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Recovered};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::query::{Definition, Typechecked};
@@ -158,13 +158,12 @@ impl EvalThread {
         Ok(run?.map(|outcome| (self.cut(outcome), phrases)))
     }
 
-    /// Runs the phrases of the log again, in a fresh process; see [`Runtime::recover`]. Also
-    /// returns how many succeeded.
+    /// Runs the phrases of the log again, in a fresh process; see [`Runtime::recover`].
     pub fn recover(
         &mut self,
         runtime: &Runtime,
         skip: &[usize],
-    ) -> Result<Run<(usize, Vec<(usize, String)>)>, EvaluatorError> {
+    ) -> Result<Run<Recovered>, EvaluatorError> {
         let log = Arc::clone(&self.log);
         let (source, _) = lock(&log).contents().map_err(EvaluatorError::Log)?;
         lock(&log).begin_recovery();
@@ -174,7 +173,7 @@ impl EvalThread {
         let phrases = lock(&log)
             .end_replay(complete, true)
             .map_err(EvaluatorError::Log)?;
-        Ok(run?.map(|lost| (phrases, lost)))
+        Ok(run?.map(|lost| Recovered { phrases, lost }))
     }
 
     /// A fresh toplevel and a new log.

@@ -80,6 +80,15 @@ pub struct Bindings {
     pub total: usize,
 }
 
+/// How a phrase log ran again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Recovered {
+    /// How many phrases succeeded.
+    pub phrases: usize,
+    /// The numbers, from 1, and errors of those that failed.
+    pub lost: Vec<(usize, String)>,
+}
+
 /// A session's phrases as one compilation unit (see `ocaml/program.mli`).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Program {

@@ -11,6 +11,7 @@ use crate::checkpoint::Checkpoints;
 use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::evaluator::{EvalThread, Evaluated, Evaluation, Evaluator, Run, Runtime};
+use crate::outcome::Recovered;
 use crate::overflow::Cut;
 use crate::reexec::Handover;
 use crate::tools::{Answer, CrashReport, Failure, Phase, Printed};
@@ -79,7 +80,7 @@ impl Local {
                 session.start_empty(&end).await
             } else {
                 match session.evaluator.recover(skipped.clone()).await {
-                    Ok((phrases, lost)) => recovery(&end, phrases, &skipped, &lost),
+                    Ok(recovered) => recovery(&end, &skipped, &recovered),
                     Err(error) => format!("{end}; the session's state is lost: {error}"),
                 }
             };
@@ -229,7 +230,8 @@ impl Drop for Turn<'_> {
 const TOO_MANY: usize = 3;
 
 /// How the session came back.
-fn recovery(end: &str, phrases: usize, skipped: &[usize], lost: &[(usize, String)]) -> String {
+fn recovery(end: &str, skipped: &[usize], recovered: &Recovered) -> String {
+    let Recovered { phrases, lost } = recovered;
     let mut text = format!(
         "{end}; the session was restored by running its {phrases} phrases again (mutable state is \
          as they left it, archives that were loaded by hand must be loaded again)"

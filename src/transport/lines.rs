@@ -40,7 +40,7 @@ impl Lines {
     }
 
     /// The next complete message; blank lines are none.
-    pub fn next(&mut self) -> Option<Message> {
+    pub fn next_message(&mut self) -> Option<Message> {
         loop {
             let Some(length) = self.bytes[self.scanned..]
                 .iter()

@@ -102,7 +102,8 @@ async fn read_ready(input: AsyncFd<File>, reader: Reader) -> io::Result<()> {
             })
             .await?;
         if length == 0 {
-            return Ok(reader.finish().await);
+            reader.finish().await;
+            return Ok(());
         }
         lock(&reader.unread).push(&chunk[..length]);
     }
@@ -121,7 +122,8 @@ fn read_blocking(mut input: File, reader: &Reader) -> io::Result<()> {
         unread.push(&chunk[..length]);
         drop(unread);
         if length == 0 {
-            return Ok(runtime.block_on(reader.finish()));
+            runtime.block_on(reader.finish());
+            return Ok(());
         }
     }
 }
@@ -132,7 +134,7 @@ impl Reader {
     async fn pass_on(&self) -> Option<()> {
         loop {
             let place = self.messages.reserve().await.ok()?;
-            match lock(&self.unread).next() {
+            match lock(&self.unread).next_message() {
                 Some(message) => place.send(message),
                 None => return Some(()),
             }

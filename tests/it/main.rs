@@ -22,6 +22,7 @@ mod reset;
 mod soundness;
 mod stubs;
 mod support;
+mod survival;
 mod tidy;
 mod transcripts;
 mod typecheck;

@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use topup::protocol::mcp::Negotiation;
 use topup::router::Router;
 use topup::session::Local;
 use topup::transport::{Peer, memory};
@@ -36,8 +38,10 @@ pub fn with_client<F: Future>(test: impl FnOnce(Peer) -> F) {
         let (connection, peer) = memory();
         let served = tokio::spawn(server::serve(
             connection,
+            Negotiation::default(),
             router(),
             CancellationToken::new(),
+            mpsc::unbounded_channel().1,
         ));
         test(peer).await;
         served.await.expect("the server ends in peace");

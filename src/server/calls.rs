@@ -1,8 +1,7 @@
-//! The loop between a connection and the sessions. It never evaluates and never waits
-//! for one call while another can be answered.
+//! The calls of a connection: what is in flight, how each is answered.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use super::{Event, add_line};
 use crate::crash::End;
 use crate::progress::{self, Progress};
 use crate::protocol::batch::{BatchId, Batches};
@@ -19,139 +19,24 @@ use crate::protocol::revision::Revision;
 use crate::router::Router;
 use crate::session::Ticket;
 use crate::tools::{self, Answer, Tool};
-use crate::transport::{Connection, Message, Outgoing};
+use crate::transport::{Message, Outgoing};
 
-/// Everything that can happen to the server.
-enum Event {
-    Message(Message),
-    /// The client has said its last word.
-    InputEnded,
-    /// A call that its client wants to hear of goes on.
-    Goes {
-        id: Id,
-        elapsed: Duration,
-        message: String,
-    },
-    /// A call is over.
-    Finished {
-        id: Id,
-        answer: Answer,
-    },
-    /// User code brought the process to its end.
-    Fell(End),
-    /// Nobody listens any more, or we are told to end.
-    Stop,
-}
-
-/// How serving ended.
-pub enum Served {
-    /// The client has gone, or we were told to end.
-    Done,
-    /// The process has come to its end, and the next image of it goes on from here.
-    Fell(Rest),
-}
-
-/// What a connection's next server needs.
-pub struct Rest {
-    /// Input that is not answered, as it came.
-    pub unread: Vec<u8>,
-    /// What the handshake settled.
+/// The state of one connection's server.
+pub struct Server {
+    pub router: Arc<Router>,
+    pub outgoing: Outgoing,
     pub negotiation: Negotiation,
-    pub end: End,
-}
-
-/// Serves one connection until the client has gone, `shutdown` is cancelled, or something
-/// arrives at `ends`. A client that has finished sending still gets its answers.
-pub async fn serve(
-    connection: Connection,
-    negotiation: Negotiation,
-    router: Arc<Router>,
-    shutdown: CancellationToken,
-    mut ends: mpsc::UnboundedReceiver<End>,
-) -> Served {
-    let Connection {
-        mut incoming,
-        outgoing,
-        gone,
-        unread,
-    } = connection;
-    let (events, mut from_calls) = mpsc::unbounded_channel();
-    let mut server = Server {
-        router,
-        outgoing,
-        events,
-        negotiation,
-        batches: Batches::default(),
-        pending: HashMap::new(),
-        calls: 0,
-    };
-    let mut open = true;
-    while open || !server.pending.is_empty() {
-        let event = tokio::select! {
-            biased;
-            _ = shutdown.cancelled() => Event::Stop,
-            _ = gone.cancelled() => Event::Stop,
-            Some(end) = ends.recv() => Event::Fell(end),
-            Some(event) = from_calls.recv() => event,
-            message = incoming.recv(), if open => match message {
-                Some(message) => Event::Message(message),
-                None => Event::InputEnded,
-            },
-        };
-        match event {
-            Event::Message(message) => server.message(message),
-            Event::InputEnded => open = false,
-            Event::Goes {
-                id,
-                elapsed,
-                message,
-            } => server.goes_on(&id, elapsed, &message),
-            Event::Finished { id, answer } => server.finish(id, answer),
-            Event::Fell(end) => {
-                let mut rest = server.fall(end);
-                server.flushed(&gone, &shutdown).await;
-                // Nothing is awaited from here on, so nobody reads meanwhile.
-                while let Ok(message) = incoming.try_recv() {
-                    add_line(&mut rest, &message.line);
-                }
-                rest.extend(unread.lock().unwrap_or_else(PoisonError::into_inner).rest());
-                return Served::Fell(Rest {
-                    unread: rest,
-                    negotiation: server.negotiation,
-                    end,
-                });
-            }
-            Event::Stop => {
-                server.abandon();
-                return Served::Done;
-            }
-        }
-    }
-    server.flushed(&gone, &shutdown).await;
-    Served::Done
-}
-
-fn add_line(lines: &mut Vec<u8>, line: &[u8]) {
-    lines.extend_from_slice(line);
-    if !line.ends_with(b"\n") {
-        lines.push(b'\n');
-    }
-}
-
-struct Server {
-    router: Arc<Router>,
-    outgoing: Outgoing,
-    negotiation: Negotiation,
-    batches: Batches,
+    pub batches: Batches,
     /// Where calls report.
-    events: mpsc::UnboundedSender<Event>,
+    pub events: mpsc::UnboundedSender<Event>,
     /// Calls in flight, each with what takes it back.
-    pending: HashMap<Id, Pending>,
+    pub pending: HashMap<Id, Pending>,
     /// How many calls there were.
-    calls: u64,
+    pub calls: u64,
 }
 
-struct Pending {
+/// A call in flight.
+pub struct Pending {
     ticket: Ticket,
     /// Its place among the calls.
     number: u64,
@@ -166,7 +51,7 @@ struct Pending {
 }
 
 impl Server {
-    fn message(&mut self, message: Message) {
+    pub fn message(&mut self, message: Message) {
         let line = message.line.clone();
         match jsonrpc::read(message) {
             Incoming::Batch(messages) if self.negotiation.revision().has_batches() => {
@@ -266,7 +151,7 @@ impl Server {
         });
     }
 
-    fn goes_on(&self, id: &Id, elapsed: Duration, message: &str) {
+    pub fn goes_on(&self, id: &Id, elapsed: Duration, message: &str) {
         if let Some(Pending {
             withdrawn: false,
             progress_token: Some(token),
@@ -279,7 +164,7 @@ impl Server {
         }
     }
 
-    fn finish(&mut self, id: Id, answer: Answer) {
+    pub fn finish(&mut self, id: Id, answer: Answer) {
         let Some(pending) = self.pending.remove(&id) else {
             return;
         };
@@ -323,7 +208,7 @@ impl Server {
 
     /// The call that ran when the process came to its `end` gets its reply; the lines of
     /// those that were not answered are returned, in the order in which they came.
-    fn fall(&mut self, end: End) -> Vec<u8> {
+    pub fn fall(&mut self, end: End) -> Vec<u8> {
         let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
         calls.sort_by_key(|(_, pending)| pending.number);
         let mut rest = Vec::new();
@@ -342,7 +227,7 @@ impl Server {
     }
 
     /// Completes when the client has all that was sent, or will not take it.
-    async fn flushed(&self, gone: &CancellationToken, shutdown: &CancellationToken) {
+    pub async fn flushed(&self, gone: &CancellationToken, shutdown: &CancellationToken) {
         tokio::select! {
             _ = self.outgoing.flushed() => {}
             _ = gone.cancelled() => {}
@@ -350,7 +235,7 @@ impl Server {
         }
     }
 
-    fn abandon(&self) {
+    pub fn abandon(&self) {
         for pending in self.pending.values() {
             pending.ticket.cancel.cancel();
         }

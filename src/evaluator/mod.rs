@@ -1,5 +1,8 @@
 //! The handle on the eval thread: queue, deadline, interrupts.
 
+mod recovery;
+mod soon;
+
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -8,8 +11,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{self, MissedTickBehavior};
 
 use crate::Variant;
-use crate::bridge;
 pub use crate::bridge::Runtime;
+use soon::{Reply, SOON, soon};
+
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
 use crate::crash::End;
@@ -52,8 +56,6 @@ pub enum Stop {
 const MEASURE: Duration = Duration::from_millis(10);
 /// How long an interrupt is repeated before something stronger comes.
 const STRONGER: Duration = Duration::from_secs(2);
-/// What a phrase may take when the log is run again.
-const REPLAYED_PHRASE: Duration = Duration::from_secs(60);
 /// How often the interrupt is repeated until the evaluation ends.
 const REPEAT: Duration = Duration::from_millis(50);
 
@@ -129,62 +131,6 @@ impl Evaluator {
             thread.restore(runtime, &source)
         })
         .await
-    }
-
-    /// Runs the phrases of the log again, in a fresh process. One that takes too long is
-    /// interrupted, and then is one of those that failed.
-    pub async fn recover(
-        &self,
-        skip: Vec<usize>,
-    ) -> Result<(usize, Vec<(usize, String)>), EvaluatorError> {
-        self.skip(skip.clone());
-        let recovered = self.replay_log(skip).await;
-        self.skip(Vec::new());
-        recovered
-    }
-
-    fn skip(&self, skip: Vec<usize>) {
-        *self.skipped.lock().unwrap_or_else(PoisonError::into_inner) = skip;
-    }
-
-    async fn replay_log(
-        &self,
-        skip: Vec<usize>,
-    ) -> Result<(usize, Vec<(usize, String)>), EvaluatorError> {
-        let work = self.run(None, std::future::pending(), move |thread, runtime| {
-            thread.recover(runtime, &skip)
-        });
-        tokio::pin!(work);
-        let mut ticks = time::interval(REPEAT);
-        let (mut at, mut since) = (None, Instant::now());
-        loop {
-            tokio::select! {
-                biased;
-                run = &mut work => return Ok(run?.result),
-                _ = ticks.tick() => {}
-            }
-            let now = bridge::replaying();
-            if now != at {
-                (at, since) = (now, Instant::now());
-            } else if since.elapsed() > REPLAYED_PHRASE + STRONGER {
-                self.stuck(Stop::Timeout(REPLAYED_PHRASE));
-                since = Instant::now();
-            } else if since.elapsed() > REPLAYED_PHRASE {
-                self.interrupt.send();
-            }
-        }
-    }
-
-    /// Phrases of the log that are not to be run again, because the process came to its end
-    /// in them: those that were left out before, and the one that a replay is at.
-    pub fn skipped(&self) -> Vec<usize> {
-        let mut skipped = self
-            .skipped
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
-        skipped.extend(bridge::replaying());
-        skipped
     }
 
     /// What was printed and not reported, when the process has come to its end.
@@ -334,27 +280,4 @@ impl Evaluator {
 
 fn ended() -> EvaluatorError {
     EvaluatorError::Fault("it has ended".into())
-}
-
-type Reply<T> = Result<T, oneshot::error::RecvError>;
-
-/// Most evaluations end in less time than it takes to put a thread to sleep and wake it,
-/// twice. So each side looks for the other this long before it sleeps.
-const SOON: Duration = Duration::from_millis(1);
-
-/// The reply if it comes soon. Everything else that the event loop has to do goes on.
-async fn soon<T>(finished: &mut oneshot::Receiver<T>) -> Option<Reply<T>> {
-    let begun = Instant::now();
-    while begun.elapsed() < SOON {
-        match finished.try_recv() {
-            Ok(result) => return Some(Ok(result)),
-            Err(oneshot::error::TryRecvError::Empty) => {
-                // Long enough to leave a core's other hyperthread, the eval thread's perhaps, alone.
-                (0..300).for_each(|_| std::hint::spin_loop());
-                tokio::task::yield_now().await
-            }
-            Err(oneshot::error::TryRecvError::Closed) => return None,
-        }
-    }
-    None
 }

@@ -1,0 +1,137 @@
+//! The loop between a connection and the sessions. It never evaluates and never waits
+//! for one call while another can be answered.
+
+mod calls;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::crash::End;
+use crate::protocol::batch::Batches;
+use crate::protocol::jsonrpc::Id;
+use crate::protocol::mcp::Negotiation;
+use crate::router::Router;
+use crate::tools::Answer;
+use crate::transport::{Connection, Message};
+use calls::Server;
+
+/// Everything that can happen to the server.
+enum Event {
+    Message(Message),
+    /// The client has said its last word.
+    InputEnded,
+    /// A call that its client wants to hear of goes on.
+    Goes {
+        id: Id,
+        elapsed: Duration,
+        message: String,
+    },
+    /// A call is over.
+    Finished {
+        id: Id,
+        answer: Answer,
+    },
+    /// User code brought the process to its end.
+    Fell(End),
+    /// Nobody listens any more, or we are told to end.
+    Stop,
+}
+
+/// How serving ended.
+pub enum Served {
+    /// The client has gone, or we were told to end.
+    Done,
+    /// The process has come to its end, and the next image of it goes on from here.
+    Fell(Rest),
+}
+
+/// What a connection's next server needs.
+pub struct Rest {
+    /// Input that is not answered, as it came.
+    pub unread: Vec<u8>,
+    /// What the handshake settled.
+    pub negotiation: Negotiation,
+    pub end: End,
+}
+
+/// Serves one connection until the client has gone, `shutdown` is cancelled, or something
+/// arrives at `ends`. A client that has finished sending still gets its answers.
+pub async fn serve(
+    connection: Connection,
+    negotiation: Negotiation,
+    router: Arc<Router>,
+    shutdown: CancellationToken,
+    mut ends: mpsc::UnboundedReceiver<End>,
+) -> Served {
+    let Connection {
+        mut incoming,
+        outgoing,
+        gone,
+        unread,
+    } = connection;
+    let (events, mut from_calls) = mpsc::unbounded_channel();
+    let mut server = Server {
+        router,
+        outgoing,
+        events,
+        negotiation,
+        batches: Batches::default(),
+        pending: HashMap::new(),
+        calls: 0,
+    };
+    let mut open = true;
+    while open || !server.pending.is_empty() {
+        let event = tokio::select! {
+            biased;
+            _ = shutdown.cancelled() => Event::Stop,
+            _ = gone.cancelled() => Event::Stop,
+            Some(end) = ends.recv() => Event::Fell(end),
+            Some(event) = from_calls.recv() => event,
+            message = incoming.recv(), if open => match message {
+                Some(message) => Event::Message(message),
+                None => Event::InputEnded,
+            },
+        };
+        match event {
+            Event::Message(message) => server.message(message),
+            Event::InputEnded => open = false,
+            Event::Goes {
+                id,
+                elapsed,
+                message,
+            } => server.goes_on(&id, elapsed, &message),
+            Event::Finished { id, answer } => server.finish(id, answer),
+            Event::Fell(end) => {
+                let mut rest = server.fall(end);
+                server.flushed(&gone, &shutdown).await;
+                // Nothing is awaited from here on, so nobody reads meanwhile.
+                while let Ok(message) = incoming.try_recv() {
+                    add_line(&mut rest, &message.line);
+                }
+                rest.extend(unread.lock().unwrap_or_else(PoisonError::into_inner).rest());
+                return Served::Fell(Rest {
+                    unread: rest,
+                    negotiation: server.negotiation,
+                    end,
+                });
+            }
+            Event::Stop => {
+                server.abandon();
+                return Served::Done;
+            }
+        }
+    }
+    server.flushed(&gone, &shutdown).await;
+    Served::Done
+}
+
+fn add_line(lines: &mut Vec<u8>, line: &[u8]) {
+    lines.extend_from_slice(line);
+    if !line.ends_with(b"\n") {
+        lines.push(b'\n');
+    }
+}
