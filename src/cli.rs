@@ -71,7 +71,7 @@ pub fn main(variant: Variant) -> ExitCode {
 /// before this one left.
 fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> {
     home::remember();
-    crash::leave_requests();
+    crash::leave_signals();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         eprintln!("topup: {problem}");
         std::process::exit(2)

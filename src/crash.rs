@@ -6,10 +6,7 @@
 //! call nothing but getpid, gettid, write, sigaction, raise, pause and the handlers that
 //! they stand before.
 
-#![allow(
-    unsafe_code,
-    reason = "signal handlers, and functions of C that we stand before"
-)]
+#![allow(unsafe_code, reason = "signal handlers, and functions of C")]
 
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -104,24 +101,24 @@ pub fn watch(ends: mpsc::UnboundedSender<End>) -> io::Result<()> {
     Ok(())
 }
 
-/// Leaves the signals of [`REQUESTS`] to the thread that calls [`take_requests`]: one that
-/// user code sends to its own process must come before the phrase goes on. To be called
+/// Leaves all these signals to the thread that calls [`take_signals`]: one that user code
+/// sends to its own process must come before the phrase goes on. To be called
 /// while there is one thread.
-pub fn leave_requests() {
-    mask_requests(libc::SIG_BLOCK);
+pub fn leave_signals() {
+    mask(libc::SIG_BLOCK);
 }
 
 /// The calling thread is the one that runs user code.
-pub fn take_requests() {
-    mask_requests(libc::SIG_UNBLOCK);
+pub fn take_signals() {
+    mask(libc::SIG_UNBLOCK);
 }
 
-fn mask_requests(how: libc::c_int) {
+fn mask(how: libc::c_int) {
     // SAFETY: the set is zeroed, which is a valid value, and then emptied and filled.
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        for signal in REQUESTS {
+        for signal in FAULTS.into_iter().chain(REQUESTS) {
             libc::sigaddset(&mut set, signal);
         }
         libc::pthread_sigmask(how, &set, std::ptr::null_mut());

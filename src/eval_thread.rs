@@ -82,7 +82,7 @@ impl EvalThread {
     }
 
     fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Job>) {
-        crash::take_requests();
+        crash::take_signals();
         let log = Arc::clone(&self.log);
         let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
         let runtime = match Runtime::boot(variant, record) {

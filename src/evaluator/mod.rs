@@ -4,7 +4,7 @@ mod recovery;
 mod soon;
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
