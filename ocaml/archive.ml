@@ -123,7 +123,7 @@ let with_interfaces path units f =
 let add_directory folder =
   let armed = !Interrupt.armed in
   Interrupt.armed := false;
-  Load_path.remove_dir folder;
+  Folders.remove folder;
   Topdirs.dir_directory folder;
   let parent = Filename.dirname folder in
   List.iter
@@ -133,6 +133,20 @@ let add_directory folder =
     [ Filename.dirname parent; parent; folder ];
   Objfile.add_directory folder;
   Interrupt.armed := armed
+
+(* dune keeps the interfaces of a library in a folder of their own beside its archive. *)
+let interface_folders path units =
+  let folder = Filename.dirname path in
+  let objects name =
+    let place = Filename.concat (Filename.concat folder name) "byte" in
+    let holds (unit : Objfile.compilation_unit) =
+      Sys.file_exists (Filename.concat place (String.uncapitalize_ascii unit.name ^ ".cmi"))
+    in
+    if String.starts_with ~prefix:"." name && List.exists holds units then Some place else None
+  in
+  match Sys.readdir folder with
+  | names -> List.filter_map objects (Array.to_list names)
+  | exception Sys_error _ -> []
 
 (* [f] with the folder of [path] on the load path, where it stays unless [f] fails. *)
 let with_directory_of path f =
@@ -144,7 +158,7 @@ let with_directory_of path f =
   with exn ->
     Interrupt.armed := false;
     if is_new then begin
-      Load_path.remove_dir folder;
+      Folders.remove folder;
       Toploop.toplevel_env := before
     end;
     raise exn
@@ -191,12 +205,13 @@ let read path =
 
 (* Interrupts end where the file is in place or is being taken back; those that come later
    are for what follows. *)
-let load path =
+let link path =
   let armed = !Interrupt.armed in
   with_file path (fun code ->
       let file = { path; digest = Objfile.digest path; units = Objfile.units code } in
       let resident = Objfile.is_resident code in
       if not resident then check_missing path code;
+      List.iter add_directory (interface_folders path file.units);
       with_directory_of path (fun () ->
           with_interfaces path file.units (fun () ->
               with_printers file.digest ~resident (fun () -> Objfile.link code)));
@@ -206,8 +221,17 @@ let load path =
       Interrupt.armed := armed;
       names file.units)
 
+(* What no phrase of the log brings back. *)
+let loaded_by_hand = ref []
+let by_hand () = List.rev !loaded_by_hand
+
+let load path =
+  let names = link path in
+  if not (List.mem path !loaded_by_hand) then loaded_by_hand := path :: !loaded_by_hand;
+  names
+
 let require path =
-  if not (Sys.file_exists path && is_loaded (Objfile.digest path)) then ignore (load path)
+  if not (Sys.file_exists path && is_loaded (Objfile.digest path)) then ignore (link path)
 
 (* As the compiler's own directives look for it. *)
 let find name =
@@ -261,6 +285,7 @@ let withdraw unit_names =
 
 let forget () =
   Hashtbl.reset files;
+  loaded_by_hand := [];
   Objfile.dismiss_all ();
   List.iter
     (fun (unit : Objfile.compilation_unit) -> Env.import_crcs ~source:in_session unit.interfaces)

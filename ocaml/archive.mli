@@ -48,6 +48,9 @@ val add_directory : string -> unit
     that prints like other directives. Call once. *)
 val install : unit -> unit
 
+(** The files that were loaded since the last reset other than by {!require}. *)
+val by_hand : unit -> string list
+
 (** No file counts as loaded; what stays in the process is known with its interfaces.
     For a reset. *)
 val forget : unit -> unit

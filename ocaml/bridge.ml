@@ -23,6 +23,7 @@ let () =
   Callback.register "topup_program" (fun entry log -> Toplevel.program ~entry log);
   Callback.register "topup_load" Toplevel.load;
   Callback.register "topup_load_project" Toplevel.load_project;
+  Callback.register "topup_by_hand" Archive.by_hand;
   Callback.register "topup_packages" Toplevel.packages;
   Callback.register "topup_lookup" Toplevel.lookup;
   Callback.register "topup_typecheck" Toplevel.typecheck;

@@ -182,14 +182,14 @@ let install () =
   let add name directive doc =
     Toploop.add_directive name directive { section = "Packages"; doc }
   in
-  let require text =
+  let require_words text =
     match words text with
     | [] -> fail "Name a package: #require \"unix\";; (#list shows them)."
     | names -> require names
   in
-  add "require" (Directive_string require) "Load packages and what they need.";
+  add "require" (Directive_string require_words) "Load packages and what they need.";
   add "list" (Directive_none list) "List the packages that there are.";
-  add "thread" (Directive_none ignore) "Accepted for topfind's sake: #require \"threads\" does all.";
+  add "thread" (Directive_none (fun () -> require [ "threads.posix" ])) "Load the threads library.";
   add "predicates"
     (Directive_string (fun text -> extra_predicates := List.rev_append (words text) !extra_predicates))
     "Add findlib predicates for later #require."

@@ -1,3 +1,4 @@
 (** The load path. *)
 
 val all : unit -> string list
+val remove : string -> unit

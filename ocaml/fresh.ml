@@ -62,7 +62,7 @@ let load_path () =
   let folders = Folders.all () in
   fun () ->
     let added = List.filter (fun folder -> not (List.mem folder folders)) (Folders.all ()) in
-    List.iter Load_path.remove_dir added
+    List.iter Folders.remove added
 
 let directory () =
   match Sys.getcwd () with
@@ -122,7 +122,6 @@ let restore () =
   Findlib.forget ();
   Stale.forget ();
   List.iter (fun restore -> restore ()) !restoring;
-  Toploop.set_paths ();
   Toploop.initialize_toplevel_env ();
   Workspace.remember_start ();
   ignore (Diagnostic.drain ());

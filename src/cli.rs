@@ -160,11 +160,15 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
             Some(before) => PhraseLog::resume(settings.phrase_log.clone(), &before.log),
             None => PhraseLog::open(settings.phrase_log.clone()),
         };
+        let unusable = log.unusable();
         let evaluator =
             Evaluator::start_with(variant, Some(capture), settings, log, Some(ended.clone()));
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
         crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
         let local = Arc::new(Local::new(evaluator));
+        if let Some(reason) = unusable {
+            local.notify(reason);
+        }
         let router = Arc::new(Router::new(Arc::clone(&local)));
         let unread = before.as_ref().map_or(&[][..], |before| &before.unread);
         let connection = transport::stdio(input, output, unread).map_err(|e| e.to_string())?;

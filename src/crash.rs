@@ -174,6 +174,10 @@ extern "C" fn handler(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
         let on_loop = libc::gettid() == LOOP_THREAD.load(Ordering::Relaxed);
         let fault = FAULTS.contains(&signal);
         if !ours || by_others || (fault && on_loop && !sent) {
+            if ours && by_others {
+                // What follows is wanted.
+                ENDING.store(true, Ordering::Release);
+            }
             pass_on(signal, info, context);
         } else if signal == libc::SIGXFSZ {
             // The write fails with an error.

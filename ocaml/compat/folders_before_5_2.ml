@@ -1,1 +1,2 @@
 let all = Load_path.get_paths
+let remove = Load_path.remove_dir

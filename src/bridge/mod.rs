@@ -45,6 +45,7 @@ pub struct Runtime {
     load: Function,
     load_project: Function,
     packages: Function,
+    by_hand: Function,
     lookup: Function,
     typecheck: Function,
     complete: Function,
@@ -78,6 +79,7 @@ impl Runtime {
             load: Function::named(c"topup_load")?,
             load_project: Function::named(c"topup_load_project")?,
             packages: Function::named(c"topup_packages")?,
+            by_hand: Function::named(c"topup_by_hand")?,
             lookup: Function::named(c"topup_lookup")?,
             typecheck: Function::named(c"topup_typecheck")?,
             complete: Function::named(c"topup_complete")?,
@@ -152,6 +154,13 @@ impl Runtime {
         let project = self.load_project.call(unsafe { ocaml_string(folder) })?;
         // SAFETY: `Toplevel.load_project` returns one, and nothing below allocates.
         Ok(unsafe { values::project(project) })
+    }
+
+    /// The files of compiled code that no phrase of the log brings back.
+    pub fn loaded_by_hand(&self) -> Result<Vec<String>, String> {
+        let files = self.by_hand.call(UNIT)?;
+        // SAFETY: `Archive.by_hand` returns a list of strings, and nothing below allocates.
+        Ok(unsafe { values::list(files, |file| values::string(file)) })
     }
 
     /// The packages that the session required by name, in order.

@@ -119,6 +119,14 @@ impl PhraseLog {
         }
     }
 
+    /// Why the log that the user asked for cannot be had.
+    pub fn unusable(&self) -> Option<String> {
+        match &self.state {
+            State::Unavailable(reason) if self.place != Place::Off => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
     /// The whole log and its number of phrases. The error says why there is none, and what
     /// to do.
     pub fn contents(&mut self) -> Result<(Vec<u8>, usize), String> {

@@ -58,7 +58,12 @@ impl Fault {
 
     /// A revision that is not served; the client may pick one that is.
     pub fn unsupported_version(requested: &str, supported: &[&str]) -> Fault {
-        let message = format!("protocol version {requested:?} is not supported");
+        let message = match supported.contains(&requested) {
+            true => format!(
+                "protocol version {requested:?} is settled by initialize, not by each request"
+            ),
+            false => format!("protocol version {requested:?} is not supported"),
+        };
         Fault {
             data: Some(json!({ "supported": supported, "requested": requested })),
             ..Fault::new(-32022, message)

@@ -84,10 +84,7 @@ impl Local {
                     Err(error) => format!("{end}; the session's state is lost: {error}"),
                 }
             };
-            *session
-                .notice
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(notice);
+            session.notify(notice);
         });
         let _ = has_begun.await;
     }
@@ -101,6 +98,11 @@ impl Local {
         format!(
             "{end}; that was the {TOO_MANY}rd time within a minute, so the session starts empty ({kept})"
         )
+    }
+
+    /// Says something with the next evaluation.
+    pub fn notify(&self, text: String) {
+        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
     /// Interrupts the turn that is on. False if there is none.
@@ -240,7 +242,8 @@ fn recovery(end: &str, skipped: &[usize], recovered: &Recovered) -> String {
         text += &format!("\nnot restored: phrase {number}, which ended the process");
     }
     for (number, error) in lost {
-        let error = error.lines().next_back().unwrap_or_default();
+        let says = |line: &&str| line.starts_with("Error") || line.starts_with("Exception");
+        let error = error.lines().find(says).unwrap_or(error);
         text += &format!("\nnot restored: phrase {number}: {error}");
     }
     text

@@ -32,13 +32,13 @@ pub const ROUTE: [Field; 2] = [
         name: "session",
         kind: Kind::Text,
         required: false,
-        description: "Named local session; omit it, or pass \"local\", for the toplevel in this process.",
+        description: "Omit it, or pass \"local\": the toplevel in this process. There are no other sessions yet.",
     },
     Field {
         name: "host",
         kind: Kind::Text,
         required: false,
-        description: "Registered remote host; omit it, or pass \"local\", for the toplevel in this process.",
+        description: "Omit it, or pass \"local\": the toplevel in this process. There are no remote hosts yet.",
     },
 ];
 

@@ -9,7 +9,8 @@ pub const TOOL: Tool = Tool {
     title: "Cancel the running evaluation",
     description: "Interrupt the evaluation that is running now; use it when another call takes \
 too long. Returns {cancelled}: false when nothing was running. The interrupted call answers with \
-the error \"evaluation timed out\"; the session keeps its bindings. It never waits its turn. \
+an error that begins with \"evaluation timed out\" and says that it was cancelled; the session keeps \
+its bindings. It never waits its turn. \
 Example: {} gives {\"cancelled\": true}.",
     hints: Hints {
         read_only: false,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
 use crate::checkpoint::Label;
+use crate::evaluator::Runtime;
 
 pub const TOOL: Tool = Tool {
     name: "checkpoint",
@@ -11,7 +12,8 @@ pub const TOOL: Tool = Tool {
     description: "Store the phrases that made the session what it is under a label, as an OCaml \
 source file that restore runs again; use it before an experiment or when something works. Returns \
 {label, path, phrases}. An earlier checkpoint of that label is replaced. It holds what was \
-evaluated, not what was loaded with load or #load. It needs the phrase log (TOPUP_LOG). Example: \
+evaluated, not what was loaded with load, load_project or #load: restore fails at the first phrase \
+that needs that, so prefer #require where you can. It needs the phrase log (TOPUP_LOG). Example: \
 {\"label\": \"parser-works\"} gives phrases 12 and the path of parser-works.ml.",
     hints: Hints {
         read_only: false,
@@ -34,6 +36,8 @@ struct CheckpointReport {
     label: String,
     path: String,
     phrases: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 fn run(mut call: Call) -> Running {
@@ -42,6 +46,13 @@ fn run(mut call: Call) -> Running {
         let label = Label::new(&text).map_err(|e| Failure::new(Phase::Arguments, e))?;
         let turn = call.session.turn(&call.ticket).await?;
         let (source, phrases) = turn.log()?;
+        let by_hand = turn.ask(Runtime::loaded_by_hand).await?;
+        let notice = (!by_hand.is_empty()).then(|| {
+            format!(
+                "not in it, because it was loaded and not evaluated: {}; restore fails at the first phrase that needs that",
+                by_hand.join(", ")
+            )
+        });
         let checkpoints = turn.checkpoints();
         let saved = tokio::task::spawn_blocking(move || checkpoints.save(&label, &source)).await;
         let path = saved
@@ -54,6 +65,7 @@ fn run(mut call: Call) -> Running {
             label: text,
             path: path.display().to_string(),
             phrases,
+            notice,
         };
         Ok(Answer::new(&report, false))
     })

@@ -17,7 +17,7 @@ use it when the code works and is to be kept or shipped. Makes a dune project of
 the folder out and builds out/main.exe, which needs no topup. Returns {ok, binary_path, build_log}; \
 when the build fails, ok is false and phrase is the one that the compiler points at. Phrases run \
 in the program as they ran here, top-level effects too; directives are left out; packages that \
-were #require'd are linked, archives that were #load'ed must be named in libraries. It needs the \
+were #require'd are linked, packages that were #load'ed must be named in libraries, and code of a local project cannot be linked. It needs the \
 phrase log (TOPUP_LOG) and dune. Example: {\"entry\": \"main\", \"out\": \"/tmp/app\"} gives \
 binary_path \"/tmp/app/main.exe\".",
     hints: Hints {
@@ -42,7 +42,7 @@ binary_path \"/tmp/app/main.exe\".",
             name: "libraries",
             kind: Kind::Texts,
             required: false,
-            description: "findlib packages to link besides those that were #require'd.",
+            description: "Installed findlib packages to link besides those that were #require'd; no paths.",
         },
         Field {
             name: "timeout",

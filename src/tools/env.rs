@@ -9,7 +9,7 @@ pub const TOOL: Tool = Tool {
     title: "List bindings",
     description: "List the value bindings of the session with their types, in order of definition; \
 use it to recall a workspace built up over earlier calls. Returns {bindings: [{name, type}], total}: \
-shadowed bindings are left out, and total counts those beyond limit, too. It runs no code. Example: \
+shadowed bindings are left out, and total counts those beyond limit, too. For types and modules use lookup. It runs no code. Example: \
 {\"filter\": \"fib\"} gives bindings [{\"name\": \"fib\", \"type\": \"int -> int\"}], total 1.",
     hints: Hints {
         read_only: true,

@@ -11,8 +11,9 @@ code, define things, and look at values. Returns {value_repr, type, stdout, stde
 error} for the last phrase, earlier (what the phrases before it printed), name (of a single let) \
 and diagnostics (positions, codes). Bindings stay for later calls; the final ;; is optional; \
 phrases run in order up to the first that fails, and a phrase that fails leaves no binding. \
-Directives such as #show and #use work. A timeout or cancel stops the phrase and keeps the \
-session. Example: {\"source\": \"let xs = List.init 3 succ;; List.fold_left (+) 0 xs\"} gives \
+Directives work: #require \"name\" loads an installed package, #show, #use. stdin is empty; exit ends \
+the evaluation, not the session. A timeout or cancel stops the phrase and keeps the session; \
+without a timeout there is no limit. Example: {\"source\": \"let xs = List.init 3 succ;; List.fold_left (+) 0 xs\"} gives \
 value_repr \"6\", type \"int\", earlier [\"val xs : int list = [1; 2; 3]\"].",
     hints: Hints {
         read_only: false,

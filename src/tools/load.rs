@@ -11,9 +11,10 @@ pub const TOOL: Tool = Tool {
     name: "load",
     title: "Load compiled code",
     description: "Link a compiled OCaml library into the session and run its initialisers; use it \
-for code that was built outside (dune, ocamlc), and #require in eval for installed packages. The \
+for a single compiled file; for a dune project use load_project, for installed packages #require \
+in eval. The \
 topup server takes .cma and .cmo, topup-opt takes .cmxs, .cmxa and .cmx. The file's folder joins the \
-load path, so its .cmi files are found. Returns {ok, modules}: the units, which later phrases can \
+load path, and dune's folder of its interfaces. Returns {ok, modules}: the units, which later phrases can \
 name. Libraries that it needs must be loaded before. Loading again runs it again (topup-opt: does \
 nothing if it is the same code, and fails if it is not). Loaded files are not in the phrase log: \
 load them again after reset or restore. Example: \

@@ -14,7 +14,7 @@ pub const TOOL: Tool = Tool {
 the session; call it again after you have changed the source. Returns {ok, loaded, unchanged, \
 stale, dropped}: the units that were linked now and those that were not touched; the session's \
 bindings that go on with replaced code (evaluate their phrases again); and those that are gone, \
-because a type that they mention has changed. A build that fails is an error with dune's output \
+because a type that they mention has changed (define them again). It has no timeout: cancel stops it. A build that fails is an error with dune's output \
 (phase build), and the session stays as it was. topup-opt can load a project, but not a second \
 version of it. Example: {\"path\": \"/p\"} gives loaded [\"Geo\", \"Geo__Circle\"].",
     hints: Hints {

@@ -12,7 +12,8 @@ pub const TOOL: Tool = Tool {
 experiment or to go on where an earlier session was. Returns what eval returns, for the last \
 phrase; notice says how many phrases were run. The phrase log then holds the checkpoint's. If a \
 phrase fails, the error and notice say which, and the session is what the phrases before it made. \
-Archives that were loaded with load are not loaded again. Example: {\"label\": \"parser-works\"} \
+Effects of its phrases (output, files, network) happen again; what load and load_project brought is \
+not loaded again. Example: {\"label\": \"parser-works\"} \
 gives notice \"replayed 12 phrases of …/parser-works.ml\".",
     hints: Hints {
         read_only: false,

@@ -426,3 +426,28 @@ fn an_interrupt_at_any_moment_leaves_a_sound_session() {
         }
     });
 }
+
+#[test]
+fn interfaces_are_found_where_dune_keeps_them() {
+    each(|executable| {
+        let mut session = Session::start(executable);
+        let folder = session.path().to_path_buf();
+        library(&folder, "geo", "let twice x = 2 * x\n");
+        let objects = folder.join(".geo.objs/byte");
+        fs::create_dir_all(&objects).expect("created");
+        fs::rename(folder.join("geo.cmi"), objects.join("geo.cmi")).expect("moved");
+        let (reply, is_error) = session.archive(&folder, "geo");
+        assert!(!is_error, "{reply}");
+        assert_eq!(session.value("Geo.twice 21"), "42");
+        // What a checkpoint cannot bring back is named.
+        let (reply, _) = session
+            .client
+            .call("checkpoint", json!({ "label": "by-hand" }));
+        assert!(
+            reply["notice"]
+                .as_str()
+                .is_some_and(|n| n.contains("geo.c")),
+            "{reply}"
+        );
+    });
+}
