@@ -18,17 +18,3 @@ val search_path_from_env : unit -> unit
 (** The file of a unit in the load path, whichever way its name begins: [Foo.cma] is
     [foo.cma], too. @raise Not_found *)
 val find_unit_file : string -> string
-
-(** What calls a function on each path in a declaration. *)
-type paths =
-  { of_value : Types.value_description -> unit
-  ; of_type : Types.type_declaration -> unit
-  ; of_extension : Types.extension_constructor -> unit
-  ; of_module : Types.module_declaration -> unit
-  ; of_modtype : Types.modtype_declaration -> unit
-  ; of_class : Types.class_declaration -> unit
-  ; of_cltype : Types.class_type_declaration -> unit
-  }
-
-(** [paths f visit] is [visit] of what calls [f]; types that were met are not met again. *)
-val paths : (Path.t -> unit) -> (paths -> unit) -> unit

@@ -2,7 +2,7 @@ type item =
   { summary : Env.summary
   ; id : Ident.t option  (* what it defines *)
   ; holds_value : bool  (* under its name, in bytecode *)
-  ; visit : Compat.paths -> unit
+  ; visit : Paths.visitors -> unit
   }
 
 let item (summary : Env.summary) =
@@ -19,7 +19,7 @@ let item (summary : Env.summary) =
 
 let mentions is_gone visit =
   let found = ref false in
-  Compat.paths (fun path -> if List.exists is_gone (Path.heads path) then found := true) visit;
+  Paths.iter (fun path -> if List.exists is_gone (Path.heads path) then found := true) visit;
   !found
 
 (* Of what is opened, only the session's own modules can be gone. *)
@@ -92,7 +92,7 @@ let remove_printers is_gone =
       List.exists is_gone (Path.heads path)
       ||
       match Env.find_value path env with
-      | description -> mentions is_gone (fun (paths : Compat.paths) -> paths.of_value description)
+      | description -> mentions is_gone (fun (paths : Paths.visitors) -> paths.of_value description)
       | exception Not_found -> false)
 
 let drop unit_names =

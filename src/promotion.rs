@@ -186,15 +186,10 @@ pub fn linked(required: &[String]) -> Result<Vec<String>, String> {
     if required.is_empty() {
         return Ok(Vec::new());
     }
-    let output = Command::new("ocamlfind")
-        .args(["query", "-recursive", "-predicates", "native,mt,mt_posix"])
-        .args(["-format", "%p|%a|%(requires)"])
-        .args(required)
-        .envs(toolchain::environment())
-        .output()
-        .map_err(|error| format!("running ocamlfind: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
+    // To say "mt" makes findlib add the threads library to everything.
+    let mut packages = query("native", required)?;
+    if packages.lines().any(|line| line.starts_with("threads")) {
+        packages = query("native,mt,mt_posix", required)?;
     }
     let code = |line: &str| {
         let mut parts = line.split('|');
@@ -203,10 +198,22 @@ pub fn linked(required: &[String]) -> Result<Vec<String>, String> {
             requires.contains("compiler-libs") || package.starts_with("compiler-libs");
         (!archive.is_empty() && !is_for_toplevels).then(|| package.to_string())
     };
-    Ok(String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(code)
-        .collect())
+    Ok(packages.lines().filter_map(code).collect())
+}
+
+/// A line for each package that has code: its name, archives and requirements.
+fn query(predicates: &str, packages: &[String]) -> Result<String, String> {
+    let output = Command::new("ocamlfind")
+        .args(["query", "-recursive", "-predicates", predicates])
+        .args(["-format", "%p|%a|%(requires)"])
+        .args(packages)
+        .envs(toolchain::environment())
+        .output()
+        .map_err(|error| format!("running ocamlfind: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_string());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
