@@ -35,6 +35,8 @@ Environment:
   TOPUP_TIMEOUT     seconds that an evaluation may take if its call names no timeout
   TOPUP_INLINE_MAX  bytes of a field that a reply shows [default: 10000]
   TOPUP_OUTPUT_MAX  bytes that one evaluation may print [default: 1073741824]
+  TOPUP_MEMORY_MAX  bytes of memory, above which an evaluation that takes more is stopped
+                    [default: three quarters of what the machine or container has]
   TOPUP_LOG         file of the phrase log; off: none [default: a new one in ~/.topup/logs]
   TOPUP_CHECKPOINT_DIR
                     folder of checkpoints [default: ~/.topup/checkpoints]

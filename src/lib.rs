@@ -24,6 +24,7 @@ pub mod checkpoint;
 mod eval_thread;
 pub mod evaluator;
 mod interrupt;
+mod memory;
 pub mod overflow;
 pub mod phrase_log;
 mod process_group;

@@ -54,6 +54,7 @@ pub enum Kind {
     Timeout,
     Cancelled,
     Output,
+    Memory,
 }
 
 /// A stretch of the caller's source: lines from 1, columns from 0 in characters,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::home;
 use crate::phrase_log::Place;
+use crate::{home, memory};
 
 /// Limits that hold for every evaluation of this process.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,9 @@ pub struct Settings {
     pub timeout: Option<Duration>,
     /// `TOPUP_OUTPUT_MAX`: bytes that one evaluation may write to stdout and stderr.
     pub output_max: u64,
+    /// `TOPUP_MEMORY_MAX`: bytes that the process may have in memory before an evaluation
+    /// that takes more is stopped.
+    pub memory_max: u64,
     /// `TOPUP_LOG`: where the phrase log is.
     pub phrase_log: Place,
     /// `TOPUP_CHECKPOINT_DIR`: where checkpoints are; `~/.topup/checkpoints` if `None`.
@@ -32,6 +35,7 @@ impl Default for Settings {
             inline_max: 10_000,
             timeout: None,
             output_max: 1 << 30,
+            memory_max: memory::default_limit(),
             phrase_log: Place::Off,
             checkpoint_dir: None,
             log_level: log::LevelFilter::Off,
@@ -52,6 +56,8 @@ impl Settings {
                 .transpose()?,
             output_max: variable("TOPUP_OUTPUT_MAX", "a number of bytes")?
                 .unwrap_or(default.output_max),
+            memory_max: variable("TOPUP_MEMORY_MAX", "a number of bytes")?
+                .unwrap_or(default.memory_max),
             phrase_log: match env::var_os("TOPUP_LOG") {
                 Some(off) if off == "off" => Place::Off,
                 _ => path("TOPUP_LOG")?.map_or(Place::Private, Place::At),

@@ -2,17 +2,17 @@
 
 mod recovery;
 mod soon;
+mod supervise;
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
-use tokio::time::{self, MissedTickBehavior};
 
 use crate::Variant;
 pub use crate::bridge::Runtime;
-use soon::{Reply, SOON, soon};
+use soon::soon;
 
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
@@ -50,14 +50,9 @@ pub enum Stop {
     Cancelled,
     /// It wrote more than this many bytes.
     Output(u64),
+    /// The process has more than this many bytes in memory, because of it.
+    Memory(u64),
 }
-
-/// How often a running evaluation's output is measured.
-const MEASURE: Duration = Duration::from_millis(10);
-/// How long an interrupt is repeated before something stronger comes.
-const STRONGER: Duration = Duration::from_secs(2);
-/// How often the interrupt is repeated until the evaluation ends.
-const REPEAT: Duration = Duration::from_millis(50);
 
 impl Evaluator {
     /// Starts the thread, which boots the OCaml runtime (`variant` is what the executable is
@@ -217,53 +212,6 @@ impl Evaluator {
 
     fn written(&self) -> u64 {
         self.meter.as_ref().map_or(0, Meter::written)
-    }
-
-    /// Waits for the evaluation to end, and asks it to stop when there is a reason.
-    async fn supervise<T>(
-        &self,
-        mut finished: oneshot::Receiver<T>,
-        limit: Option<Duration>,
-        written: u64,
-        cancel: impl Future<Output = ()>,
-    ) -> (Reply<T>, Option<Stop>) {
-        let mut stop = None;
-        let stronger = time::sleep(Duration::MAX);
-        tokio::pin!(cancel, stronger);
-        let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
-        tokio::pin!(deadline);
-        let mut measure = time::interval_at(time::Instant::now() + MEASURE, MEASURE);
-        let mut repeat = time::interval(REPEAT);
-        for ticks in [&mut measure, &mut repeat] {
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        }
-        loop {
-            let reason = tokio::select! {
-                biased;
-                result = &mut finished => return (result, stop),
-                _ = repeat.tick(), if stop.is_some() => {
-                    self.interrupt.send();
-                    continue;
-                }
-                _ = &mut stronger => {
-                    self.stuck(stop.unwrap_or(Stop::Cancelled));
-                    stronger.as_mut().reset(time::Instant::now() + Duration::from_secs(3600));
-                    continue;
-                }
-                _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
-                _ = &mut cancel, if stop.is_none() => Stop::Cancelled,
-                _ = measure.tick(), if stop.is_none() => {
-                    let limit = self.settings.output_max;
-                    if self.written().saturating_sub(written) <= limit {
-                        continue;
-                    }
-                    Stop::Output(limit)
-                }
-            };
-            stop = Some(reason);
-            stronger.as_mut().reset(time::Instant::now() + STRONGER);
-            repeat.reset_immediately();
-        }
     }
 
     /// Waits until the OCaml toplevel is up, or has failed to come up.

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::time;
 
-use super::{Evaluator, REPEAT, STRONGER, Stop};
+use super::supervise::{REPEAT, STRONGER};
+use super::{Evaluator, Stop};
 use crate::bridge;
 use crate::error::EvaluatorError;
 use crate::outcome::Recovered;

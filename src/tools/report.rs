@@ -153,6 +153,14 @@ pub fn reason(stop: Stop) -> (outcome::Kind, String) {
             outcome::Kind::Cancelled,
             "evaluation timed out: it was cancelled".to_string(),
         ),
+        Stop::Memory(limit) => (
+            outcome::Kind::Memory,
+            format!(
+                "evaluation stopped: the process has more than {} MB in memory \
+                 (TOPUP_MEMORY_MAX sets the limit)",
+                limit >> 20
+            ),
+        ),
         Stop::Output(limit) => (
             outcome::Kind::Output,
             format!(
@@ -182,6 +190,7 @@ pub fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
             outcome::Kind::Timeout => "timeout",
             outcome::Kind::Cancelled => "cancelled",
             outcome::Kind::Output => "output",
+            outcome::Kind::Memory => "memory",
         },
         code: diagnostic.code,
         message: diagnostic.message,

@@ -290,6 +290,43 @@ fn what_nothing_interrupts_is_ended_in_a_stronger_way() {
 }
 
 #[test]
+fn memory_has_a_limit() {
+    each(|executable| {
+        let mut client = Client::start_with(executable, |command| {
+            command.env("TOPUP_MEMORY_MAX", (300 << 20).to_string());
+        });
+        client.eval("let x = 41");
+        let hoard = "let l = ref [] in while true do l := Bytes.make 100_000 'x' :: !l done";
+        let reply = client.eval(hoard);
+        assert!(
+            reply["error"]
+                .as_str()
+                .unwrap()
+                .contains("more than 300 MB in memory"),
+            "{reply}"
+        );
+        assert_eq!(reply["diagnostics"][0]["kind"], "memory", "{reply}");
+        // What was hoarded is garbage, and is used again.
+        for _ in 0..3 {
+            assert!(client.eval(hoard)["error"].is_string());
+            assert_eq!(client.eval("Gc.compact ();; x + 1")["value_repr"], "42");
+        }
+        assert!(client.resident() < 600.0, "{} MB", client.resident());
+        // One call that takes it all at once, and cannot be interrupted.
+        let reply = client.eval("Bytes.length (Bytes.make 3_000_000_000 'x')");
+        let said = reply.to_string();
+        assert!(
+            said.contains("300 MB") || reply["value_repr"] == "3000000000",
+            "{reply}"
+        );
+        for impossible in ["Bytes.create max_int", "Array.make max_int 0"] {
+            assert!(client.eval(impossible)["error"].is_string());
+        }
+        assert_eq!(client.eval("x + 1")["value_repr"], "42");
+    });
+}
+
+#[test]
 fn signals_from_outside_do_what_they_always_do() {
     for (signal, number) in [("USR1", 10), ("QUIT", 3), ("SEGV", 11)] {
         let mut client = Client::start(crate::support::BYTECODE);

@@ -1,0 +1,90 @@
+//! The watch over an evaluation: its deadline, its limits, and the interrupts that stop it.
+
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{self, MissedTickBehavior};
+
+use super::soon::{Reply, SOON};
+use super::{Evaluator, Stop};
+use crate::memory;
+use crate::settings::Settings;
+
+/// What an evaluation may take in a session that is above its limit of memory already.
+const GROWTH: u64 = 64 << 20;
+/// How often a running evaluation's output and memory are measured.
+const MEASURE: Duration = Duration::from_millis(10);
+/// How long an interrupt is repeated before something stronger comes.
+pub(super) const STRONGER: Duration = Duration::from_secs(2);
+/// How often the interrupt is repeated until the evaluation ends.
+pub(super) const REPEAT: Duration = Duration::from_millis(50);
+
+impl Evaluator {
+    /// The limit that the evaluation has passed, which began with so much `written` and
+    /// `resident`.
+    fn excess(&self, written: u64, resident: u64) -> Option<Stop> {
+        let Settings {
+            output_max,
+            memory_max,
+            ..
+        } = self.settings;
+        if self.written().saturating_sub(written) > output_max {
+            return Some(Stop::Output(output_max));
+        }
+        let now = memory::resident();
+        let grown = now > memory_max && now > resident + GROWTH;
+        grown.then_some(Stop::Memory(memory_max))
+    }
+
+    /// Waits for the evaluation to end, and asks it to stop when there is a reason.
+    pub(super) async fn supervise<T>(
+        &self,
+        mut finished: oneshot::Receiver<T>,
+        limit: Option<Duration>,
+        written: u64,
+        cancel: impl Future<Output = ()>,
+    ) -> (Reply<T>, Option<Stop>) {
+        let mut stop = None;
+        let resident = memory::resident();
+        let stronger = time::sleep(Duration::MAX);
+        tokio::pin!(cancel, stronger);
+        let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
+        tokio::pin!(deadline);
+        let mut measure = time::interval_at(time::Instant::now() + MEASURE, MEASURE);
+        let mut repeat = time::interval(REPEAT);
+        for ticks in [&mut measure, &mut repeat] {
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        }
+        loop {
+            let reason = tokio::select! {
+                biased;
+                result = &mut finished => return (result, stop),
+                _ = repeat.tick(), if stop.is_some() => {
+                    self.interrupt.send();
+                    continue;
+                }
+                _ = &mut stronger => {
+                    self.stuck(stop.unwrap_or(Stop::Cancelled));
+                    stronger.as_mut().reset(time::Instant::now() + Duration::from_secs(3600));
+                    continue;
+                }
+                _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
+                _ = &mut cancel, if stop.is_none() => Stop::Cancelled,
+                _ = measure.tick(), if stop.is_none() => {
+                    let Some(excess) = self.excess(written, resident) else {
+                        continue;
+                    };
+                    excess
+                }
+            };
+            stop = Some(reason);
+            let patience = match reason {
+                // The kernel has less.
+                Stop::Memory(_) => STRONGER / 4,
+                _ => STRONGER,
+            };
+            stronger.as_mut().reset(time::Instant::now() + patience);
+            repeat.reset_immediately();
+        }
+    }
+}
