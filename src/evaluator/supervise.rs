@@ -19,6 +19,13 @@ pub(super) const STRONGER: Duration = Duration::from_secs(2);
 /// How often the interrupt is repeated until the evaluation ends.
 pub(super) const REPEAT: Duration = Duration::from_millis(50);
 
+/// What the garbage collector may take to walk through so many bytes, a deep stack above
+/// all, before the interrupt comes to be seen.
+fn scan(resident: u64) -> Duration {
+    const BYTES_PER_SECOND: u64 = 256 << 20;
+    Duration::from_millis(1000 * resident / BYTES_PER_SECOND)
+}
+
 impl Evaluator {
     /// The limit that the evaluation has passed, which began with so much `written` and
     /// `resident`.
@@ -45,6 +52,7 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
+        let mut scanned = false;
         let resident = memory::resident();
         let stronger = time::sleep(Duration::MAX);
         tokio::pin!(cancel, stronger);
@@ -64,6 +72,11 @@ impl Evaluator {
                     continue;
                 }
                 _ = &mut stronger => {
+                    let more = scan(memory::resident());
+                    if !more.is_zero() && !std::mem::replace(&mut scanned, true) {
+                        stronger.as_mut().reset(time::Instant::now() + more);
+                        continue;
+                    }
                     self.stuck(stop.unwrap_or(Stop::Cancelled));
                     stronger.as_mut().reset(time::Instant::now() + Duration::from_secs(3600));
                     continue;
