@@ -31,6 +31,19 @@ impl Capture {
         Ok(Capture { stdout, stderr })
     }
 
+    /// Over the files behind fds 1 and 2 that another process reads, too: they are never
+    /// replaced.
+    pub fn of(stdout: File, stderr: File) -> io::Result<Capture> {
+        let stdout = Stream::of("stdout", |file| rustix::stdio::dup2_stdout(file), stdout)?;
+        let stderr = Stream::of("stderr", |file| rustix::stdio::dup2_stderr(file), stderr)?;
+        Ok(Capture { stdout, stderr })
+    }
+
+    /// Up to where both files have been reported.
+    pub fn reported(&self) -> [u64; 2] {
+        [&self.stdout, &self.stderr].map(|stream| stream.offset.load(Ordering::Relaxed))
+    }
+
     /// A handle for another thread that only tells how much was written.
     pub fn meter(&self) -> Meter {
         Meter(
@@ -52,9 +65,34 @@ impl Capture {
 }
 
 /// The sizes of both files.
+#[derive(Clone)]
 pub struct Meter([(Arc<Mutex<File>>, Arc<AtomicU64>); 2]);
 
 impl Meter {
+    /// Over two new files for another process to print to: stdout, stderr.
+    pub fn start() -> io::Result<(Meter, [File; 2])> {
+        let files = [create()?, create()?];
+        let copies = [files[0].try_clone()?, files[1].try_clone()?];
+        Ok((Meter::of(files, [0, 0]), copies))
+    }
+
+    /// Over two files that have been reported up to these offsets.
+    pub fn of(files: [File; 2], reported: [u64; 2]) -> Meter {
+        let [stdout, stderr] = files;
+        Meter(
+            [(stdout, reported[0]), (stderr, reported[1])].map(|(file, offset)| {
+                (Arc::new(Mutex::new(file)), Arc::new(AtomicU64::new(offset)))
+            }),
+        )
+    }
+
+    /// Up to where the files have been reported.
+    pub fn set_reported(&self, offsets: [u64; 2]) {
+        for ((_, offset), now) in self.0.iter().zip(offsets) {
+            offset.store(now, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes; the difference of two readings is what an evaluation wrote meanwhile.
     pub fn written(&self) -> u64 {
         self.0.iter().map(|(file, _)| length(&lock(file))).sum()
@@ -87,6 +125,8 @@ struct Stream {
     offset: Arc<AtomicU64>,
     /// Up to where the file's blocks were given back.
     released: u64,
+    /// Whether another process reads the file.
+    shared: bool,
 }
 
 /// Blocks are given back in steps of this many bytes.
@@ -104,6 +144,24 @@ impl Stream {
             file,
             offset: Arc::default(),
             released: 0,
+            shared: false,
+        };
+        stream.attach()?;
+        Ok(stream)
+    }
+
+    fn of(
+        name: &'static str,
+        attach: fn(BorrowedFd<'_>) -> rustix::io::Result<()>,
+        file: File,
+    ) -> io::Result<Stream> {
+        let stream = Stream {
+            name,
+            attach,
+            offset: Arc::new(AtomicU64::new(length(&file))),
+            file: Arc::new(Mutex::new(file)),
+            released: 0,
+            shared: true,
         };
         stream.attach()?;
         Ok(stream)
@@ -123,7 +181,7 @@ impl Stream {
             self.finish(&file, end);
             return Cut::whole(read(&file, self.name, start, end));
         }
-        if start > 0 {
+        if start > 0 || self.shared {
             let head = read(&file, self.name, start, start + inline_max as u64);
             let copy = copy(&file, self.name, start, end);
             self.finish(&file, end);

@@ -4,8 +4,8 @@
 //! `<label>.ml` is plain OCaml. It is written next to its place, made durable, and renamed,
 //! so that whatever happens the old file or the new one is there, whole.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -55,16 +55,8 @@ impl Checkpoints {
     /// Stores `source` under `label`, in place of an earlier one. Returns the file's path.
     pub fn save(&self, label: &Label, source: &[u8]) -> io::Result<PathBuf> {
         let folder = self.folder()?;
-        home::make(&folder)?;
         let path = path(&folder, label);
-        let mut options = OpenOptions::new();
-        options.write(true).mode(0o600);
-        let mut file = home::new_file(&folder, ".", ".tmp", options)?;
-        file.write_all(source)?;
-        file.as_file().sync_all()?;
-        // A symbolic link of that name is replaced, not followed.
-        file.persist(&path).map_err(|error| error.error)?;
-        File::open(&folder)?.sync_all()?;
+        home::store(&path, source)?;
         Ok(path)
     }
 

@@ -7,7 +7,6 @@ use tokio::time::{self, MissedTickBehavior};
 
 use super::soon::{Reply, SOON};
 use super::{Evaluator, Stop};
-use crate::memory;
 use crate::settings::Settings;
 
 /// What an evaluation may take in a session that is above its limit of memory already.
@@ -38,7 +37,7 @@ impl Evaluator {
         if self.written().saturating_sub(written) > output_max {
             return Some(Stop::Output(output_max));
         }
-        let now = memory::resident();
+        let now = self.resident();
         let grown = now > memory_max && now > resident + GROWTH;
         grown.then_some(Stop::Memory(memory_max))
     }
@@ -53,7 +52,7 @@ impl Evaluator {
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
         let mut scanned = false;
-        let resident = memory::resident();
+        let resident = self.resident();
         let stronger = time::sleep(Duration::MAX);
         tokio::pin!(cancel, stronger);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
@@ -68,11 +67,11 @@ impl Evaluator {
                 biased;
                 result = &mut finished => return (result, stop),
                 _ = repeat.tick(), if stop.is_some() => {
-                    self.interrupt.send();
+                    self.interrupt();
                     continue;
                 }
                 _ = &mut stronger => {
-                    let more = scan(memory::resident());
+                    let more = scan(self.resident());
                     if !more.is_zero() && !std::mem::replace(&mut scanned, true) {
                         stronger.as_mut().reset(time::Instant::now() + more);
                         continue;
