@@ -53,18 +53,19 @@ impl Checkpoints {
     }
 
     /// Stores `source` under `label`, in place of an earlier one. Returns the file's path.
-    pub fn save(&self, label: &Label, source: &[u8]) -> io::Result<PathBuf> {
-        let folder = self.folder()?;
-        home::make(&folder)?;
+    /// The error says what to do.
+    pub fn save(&self, label: &Label, source: &[u8]) -> Result<PathBuf, String> {
+        let folder = self.folder();
+        let folder = folder.map_err(|error| format!("the folder of checkpoints: {error}"))?;
         let path = path(&folder, label);
-        let mut options = OpenOptions::new();
-        options.write(true).mode(0o600);
-        let mut file = home::new_file(&folder, ".", ".tmp", options)?;
-        file.write_all(source)?;
-        file.as_file().sync_all()?;
-        // A symbolic link of that name is replaced, not followed.
-        file.persist(&path).map_err(|error| error.error)?;
-        File::open(&folder)?.sync_all()?;
+        let failed = |error: io::Error| {
+            format!(
+                "writing the checkpoint {}: {error}; an earlier one is as it was: make room or see \
+                 what is in its way, or name another folder with TOPUP_CHECKPOINT_DIR",
+                path.display()
+            )
+        };
+        write(&folder, &path, source).map_err(failed)?;
         Ok(path)
     }
 
@@ -89,6 +90,18 @@ impl Checkpoints {
             None => Ok(home::home()?.join(".topup/checkpoints")),
         }
     }
+}
+
+fn write(folder: &Path, path: &Path, source: &[u8]) -> io::Result<()> {
+    home::make(folder)?;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    let mut file = home::new_file(folder, ".", ".tmp", options)?;
+    file.write_all(source)?;
+    file.as_file().sync_all()?;
+    // A symbolic link of that name is replaced, not followed.
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -159,7 +159,10 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let (ended, ends) = mpsc::unbounded_channel();
         let log = match &before {
-            Some(before) => PhraseLog::resume(settings.phrase_log.clone(), &before.log),
+            Some(Before { handover, log, .. }) => PhraseLog::resume(
+                settings.phrase_log.clone(),
+                handover.no_log.as_deref().map_or(Ok(log), Err),
+            ),
             None => PhraseLog::open(settings.phrase_log.clone()),
         };
         let unusable = log.unusable();
@@ -205,19 +208,25 @@ fn go_on(
 ) -> String {
     process_group::end_all();
     ends.push(reexec::now());
-    let log = local
-        .evaluator()
-        .log()
-        .map(|(log, _)| log)
-        .unwrap_or_default();
+    let mut end = tools::describe(rest.end);
+    let no_log = local.evaluator().no_log();
+    let log = match local.evaluator().log() {
+        Ok((log, _)) => log,
+        Err(_) if no_log.is_some() => Vec::new(),
+        Err(error) => {
+            end += &format!("; {error}");
+            Vec::new()
+        }
+    };
     let handover = reexec::pass_on(private).map(|private| Handover {
         private,
         revision: rest
             .negotiation
             .agreed()
             .map(|revision| revision.name().into()),
-        end: tools::describe(rest.end),
+        end,
         ends,
+        no_log,
         skipped: local.evaluator().skipped(),
         lengths: [rest.unread.len() as u64, log.len() as u64],
     });

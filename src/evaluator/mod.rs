@@ -149,8 +149,14 @@ impl Evaluator {
 
     /// The text of the phrase log and its number of phrases.
     pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.contents().map_err(EvaluatorError::Log)
+    }
+
+    /// Why there is no phrase log, if there is none.
+    pub fn no_log(&self) -> Option<String> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.unavailable()
     }
 
     /// The time limit of evaluations that name none.

@@ -7,6 +7,7 @@ use tokio::time::{self, MissedTickBehavior};
 
 use super::soon::{Reply, SOON};
 use super::{Evaluator, Stop};
+use crate::capture::Meter;
 use crate::memory;
 use crate::settings::Settings;
 
@@ -14,10 +15,11 @@ use crate::settings::Settings;
 const GROWTH: u64 = 64 << 20;
 /// How often a running evaluation's output and memory are measured.
 const MEASURE: Duration = Duration::from_millis(10);
-/// How long an interrupt is repeated before something stronger comes.
-pub(super) const STRONGER: Duration = Duration::from_secs(2);
 /// How often the interrupt is repeated until the evaluation ends.
 pub(super) const REPEAT: Duration = Duration::from_millis(50);
+/// So often the interrupt is repeated, for two seconds, before something stronger comes. It
+/// is counted: time in which the whole process stands still is no patience.
+pub(super) const STRONGER: u32 = 40;
 
 impl Evaluator {
     /// The limit that the evaluation has passed, which began with so much `written` and
@@ -28,8 +30,9 @@ impl Evaluator {
             memory_max,
             ..
         } = self.settings;
-        if self.written().saturating_sub(written) > output_max {
-            return Some(Stop::Output(output_max));
+        let most = output_max.min(self.meter.as_ref().map_or(u64::MAX, Meter::most));
+        if self.written().saturating_sub(written) > most {
+            return Some(Stop::Output(most));
         }
         let now = memory::resident();
         let grown = now > memory_max && now > resident + GROWTH;
@@ -45,9 +48,9 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
+        let mut patience = STRONGER;
         let resident = memory::resident();
-        let stronger = time::sleep(Duration::MAX);
-        tokio::pin!(cancel, stronger);
+        tokio::pin!(cancel);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
         tokio::pin!(deadline);
         let mut measure = time::interval_at(time::Instant::now() + MEASURE, MEASURE);
@@ -61,11 +64,11 @@ impl Evaluator {
                 result = &mut finished => return (result, stop),
                 _ = repeat.tick(), if stop.is_some() => {
                     self.interrupt.send();
-                    continue;
-                }
-                _ = &mut stronger => {
-                    self.stuck(stop.unwrap_or(Stop::Cancelled));
-                    stronger.as_mut().reset(time::Instant::now() + Duration::from_secs(3600));
+                    match (patience, stop) {
+                        (1, Some(stop)) => self.stuck(stop),
+                        _ => {}
+                    }
+                    patience = patience.saturating_sub(1);
                     continue;
                 }
                 _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
@@ -78,12 +81,10 @@ impl Evaluator {
                 }
             };
             stop = Some(reason);
-            let patience = match reason {
+            if let Stop::Memory(_) = reason {
                 // The kernel has less.
-                Stop::Memory(_) => STRONGER / 4,
-                _ => STRONGER,
-            };
-            stronger.as_mut().reset(time::Instant::now() + patience);
+                patience = STRONGER / 4;
+            }
             repeat.reset_immediately();
         }
     }

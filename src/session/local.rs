@@ -15,6 +15,7 @@ use crate::outcome::Recovered;
 use crate::overflow::Cut;
 use crate::reexec::Handover;
 use crate::tools::{Answer, CrashReport, Failure, Phase, Printed};
+use crate::transport::Room;
 
 /// Queues callers for the evaluator, in the order in which they came.
 pub struct Local {
@@ -44,7 +45,7 @@ impl Local {
             _ = ticket.cancel.cancelled() => {
                 return Err(Failure::new(Phase::Route, "cancelled before it began"));
             }
-            place = self.queue.lock() => place,
+            place = self.place(&ticket.room) => place,
         };
         let stop = ticket.cancel.child_token();
         ticket.begun.store(true, Ordering::Relaxed);
@@ -54,6 +55,13 @@ impl Local {
             stop,
             _place: place,
         })
+    }
+
+    /// The first place in the queue, once the client reads what it was told.
+    async fn place(&self, room: &Room) -> tokio::sync::MutexGuard<'_, ()> {
+        let place = self.queue.lock().await;
+        room.wait().await;
+        place
     }
 
     pub fn evaluator(&self) -> &Evaluator {
@@ -102,7 +110,20 @@ impl Local {
 
     /// Says something with the next evaluation.
     pub fn notify(&self, text: String) {
-        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
+        let mut notice = self.notice.lock().unwrap_or_else(PoisonError::into_inner);
+        *notice = Some(match notice.take() {
+            Some(earlier) => earlier + "\n" + &text,
+            None => text,
+        });
+    }
+
+    /// What could not be stored of a run is said with the next report of an evaluation,
+    /// which often is its own.
+    fn noticing<T>(&self, run: Run<T>) -> Run<T> {
+        if let Some(notice) = &run.notice {
+            self.notify(notice.clone());
+        }
+        run
     }
 
     /// Interrupts the turn that is on. False if there is none.
@@ -128,9 +149,18 @@ pub struct Ticket {
     pub cancel: CancellationToken,
     /// Whether its turn has come: it may have run user code.
     begun: Arc<AtomicBool>,
+    /// For what the client has not read: while there is none, no turn begins.
+    room: Room,
 }
 
 impl Ticket {
+    pub fn new(room: Room) -> Ticket {
+        Ticket {
+            room,
+            ..Ticket::default()
+        }
+    }
+
     pub fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Relaxed)
     }
@@ -150,10 +180,9 @@ impl Turn<'_> {
         source: String,
         timeout: Option<Duration>,
     ) -> Result<Evaluation, EvaluatorError> {
-        self.session
-            .evaluator
-            .eval(source, timeout, self.stop.cancelled())
-            .await
+        let cancelled = self.stop.cancelled();
+        let run = self.session.evaluator.eval(source, timeout, cancelled);
+        Ok(self.session.noticing(run.await?))
     }
 
     /// Runs the source of a checkpoint; see [`Evaluator::restore`].
@@ -162,12 +191,14 @@ impl Turn<'_> {
         source: Vec<u8>,
     ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
         let cancelled = self.stop.cancelled();
-        self.session.evaluator.restore(source, cancelled).await
+        let run = self.session.evaluator.restore(source, cancelled);
+        Ok(self.session.noticing(run.await?))
     }
 
     /// A fresh toplevel; see [`Evaluator::reset`].
     pub async fn reset(&self) -> Result<Run<()>, EvaluatorError> {
-        self.session.evaluator.reset(self.stop.cancelled()).await
+        let run = self.session.evaluator.reset(self.stop.cancelled());
+        Ok(self.session.noticing(run.await?))
     }
 
     /// Runs what may run user code, within the default time limit.
@@ -185,7 +216,8 @@ impl Turn<'_> {
         work: impl FnOnce(&mut EvalThread, &Runtime) -> Result<Run<T>, EvaluatorError> + Send + 'static,
     ) -> Result<Run<T>, EvaluatorError> {
         let cancelled = self.stop.cancelled();
-        self.session.evaluator.run(limit, cancelled, work).await
+        let run = self.session.evaluator.run(limit, cancelled, work);
+        Ok(self.session.noticing(run.await?))
     }
 
     /// The text of the phrase log and its number of phrases.

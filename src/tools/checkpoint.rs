@@ -56,11 +56,9 @@ fn run(mut call: Call) -> Running {
         let checkpoints = turn.checkpoints();
         let saved = tokio::task::spawn_blocking(move || checkpoints.save(&label, &source)).await;
         let path = saved
-            .map_err(std::io::Error::other)
+            .map_err(|error| error.to_string())
             .and_then(|path| path)
-            .map_err(|error| {
-                Failure::new(Phase::Log, format!("writing the checkpoint: {error}"))
-            })?;
+            .map_err(|error| Failure::new(Phase::Log, error))?;
         let report = CheckpointReport {
             label: text,
             path: path.display().to_string(),

@@ -72,6 +72,8 @@ impl Report {
             stderr,
             elapsed,
             stop,
+            // The session says it.
+            notice: _,
         } = evaluation;
         let notice = stop.and_then(|stop| explain(stop, &mut outcome));
         let (value_repr, value_repr_overflow) =
