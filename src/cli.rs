@@ -59,7 +59,7 @@ pub fn main(variant: Variant) -> ExitCode {
     let status = match prepare(variant, memory) {
         Ok(prepared) => serve_reporting(variant, prepared, &beginning),
         Err(problem) => {
-            eprintln!("topup: {problem}");
+            say(&problem);
             1
         }
     };
@@ -69,13 +69,18 @@ pub fn main(variant: Variant) -> ExitCode {
     std::process::exit(status)
 }
 
+/// To stderr, which may be closed or full.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "topup: {text}");
+}
+
 /// What is done while there is one thread. `memory` is what the image of this process
 /// before this one left.
 fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> {
     home::remember();
     crash::leave_signals();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
-        eprintln!("topup: {problem}");
+        say(&problem);
         std::process::exit(2)
     });
     if let Some(memory) = memory {
@@ -95,10 +100,10 @@ fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> 
         });
     }
     if std::io::stdin().is_terminal() {
-        eprintln!(
-            "topup: the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
+        say(&format!(
+            "the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
             variant.name()
-        );
+        ));
     }
     let (private, capture) = stdio::take().map_err(|e| format!("taking stdin and stdout: {e}"))?;
     Ok(Prepared {
