@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::LazyLock;
 
-use rustix::fs::{FallocateFlags, MemfdFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, fstatvfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
@@ -14,16 +14,15 @@ use crate::overflow;
 /// Bytes that memory holds of one evaluation's output, where no disk does.
 pub const IN_MEMORY: u64 = 64 << 20;
 
-/// What an evaluation has at least when it begins.
-const MARGIN: u64 = 64 << 10;
-/// What is reserved at a time.
-const RESERVE: u64 = 128 << 10;
+/// A disk with less room is as good as full when an evaluation begins.
+const LOW: u64 = 4 << 20;
+/// One with less room is full.
+const LOWEST: u64 = 64 << 10;
 
-/// A stream's file and the room that it has.
+/// A stream's file.
 pub struct Place {
     pub file: File,
-    /// The file's disk has room for it up to here; `None` in memory.
-    pub reserved: Option<u64>,
+    pub is_in_memory: bool,
 }
 
 impl Place {
@@ -35,10 +34,22 @@ impl Place {
     /// In `~/.topup/overflow`, where a long output can become a spilled file without being
     /// copied, else where temporary files are.
     pub fn on_disk() -> io::Result<Place> {
-        let near = || reserved(tempfile::tempfile_in(overflow::directory()?)?);
-        near().or_else(|error| {
-            // What is wrong with our own folder says more than what is wrong with TMPDIR.
-            tempfile::tempfile().and_then(reserved).map_err(|_| error)
+        let near = overflow::directory().and_then(tempfile::tempfile_in);
+        let place = near
+            .and_then(Place::with_room)
+            .or_else(|_| tempfile::tempfile().and_then(Place::with_room))?;
+        let private = Permissions::from_mode(0o600);
+        place.file.set_permissions(private)?;
+        Ok(place)
+    }
+
+    fn with_room(file: File) -> io::Result<Place> {
+        if is_low(&file) {
+            return Err(Errno::NOSPC.into());
+        }
+        Ok(Place {
+            file: for_appending(file)?,
+            is_in_memory: false,
         })
     }
 
@@ -46,31 +57,26 @@ impl Place {
         let file = File::from(rustix::fs::memfd_create("output", MemfdFlags::CLOEXEC)?);
         Ok(Place {
             file: for_appending(file)?,
-            reserved: None,
+            is_in_memory: true,
         })
     }
 }
 
-fn reserved(file: File) -> io::Result<Place> {
-    let reserved = reserve(&file, 0, 0)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    Ok(Place {
-        file: for_appending(file)?,
-        reserved: Some(reserved),
-    })
+/// Whether the file's disk has little room.
+pub fn is_low(file: &File) -> bool {
+    room(file) < LOW
 }
 
-/// Makes sure that there is room for some output behind `end` in a file that has it up to
-/// `reserved`; returns up to where there is.
-pub fn reserve(file: &File, reserved: u64, end: u64) -> io::Result<u64> {
-    if end.saturating_add(MARGIN) <= reserved {
-        return Ok(reserved);
-    }
-    match fallocate(file, FallocateFlags::KEEP_SIZE, end, RESERVE) {
-        Ok(()) => Ok(end + RESERVE),
-        Err(error @ (Errno::NOSPC | Errno::DQUOT)) => Err(error.into()),
-        // A file system that reserves nothing: what happens shows when it is written to.
-        Err(_) => Ok(u64::MAX),
+/// Whether the file's disk has none, so that what was written may have been refused.
+pub fn is_full(file: &File) -> bool {
+    room(file) < LOWEST
+}
+
+/// Bytes; a file system that does not count them has enough.
+fn room(file: &File) -> u64 {
+    match fstatvfs(file) {
+        Ok(disk) if disk.f_blocks > 0 => disk.f_bavail.saturating_mul(disk.f_frsize),
+        _ => u64::MAX,
     }
 }
 
@@ -80,7 +86,7 @@ pub fn is_nearly_too_long(end: u64) -> bool {
         let limit = getrlimit(Resource::Fsize).current;
         limit.unwrap_or(u64::MAX)
     });
-    end > 0 && end.saturating_add(MARGIN) > *LONGEST
+    end > 0 && end.saturating_add(LOWEST) > *LONGEST
 }
 
 /// The file on a descriptor above the numbers that user code is likely to close or reuse.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::Shared;
-use super::place::{IN_MEMORY, Place, is_nearly_too_long, reserve};
+use super::place::{IN_MEMORY, Place, is_full, is_low, is_nearly_too_long};
 use crate::overflow::{self, Cut};
 
 pub struct Stream {
@@ -21,8 +21,6 @@ pub struct Stream {
     shared: Shared,
     /// Up to where the file's blocks were given back.
     released: u64,
-    /// Up to where its disk has room for it.
-    reserved: u64,
     /// What the evaluation that is on could not store.
     trouble: Option<String>,
 }
@@ -40,12 +38,11 @@ impl Stream {
             name,
             attach,
             shared: Shared {
-                in_memory: Arc::new(place.reserved.is_none().into()),
+                in_memory: Arc::new(place.is_in_memory.into()),
                 file: Arc::new(Mutex::new(place.file)),
                 offset: Arc::default(),
             },
             released: 0,
-            reserved: place.reserved.unwrap_or_default(),
             trouble: None,
         };
         stream.attach()?;
@@ -74,11 +71,8 @@ impl Stream {
             if is_reported && let Ok(place) = Place::on_disk() {
                 self.put(&mut file, place)?;
             }
-        } else {
-            match reserve(&file, self.reserved, end) {
-                Ok(reserved) if !is_nearly_too_long(end) => self.reserved = reserved,
-                _ => self.move_on(&mut file, Place::find()?)?,
-            }
+        } else if is_low(&file) || is_nearly_too_long(end) {
+            self.move_on(&mut file, Place::find()?)?;
         }
         drop(file);
         self.attach()
@@ -112,7 +106,9 @@ impl Stream {
         let mut end = length(&file);
         // User code can truncate its own stdout; what it cut off is gone.
         let start = self.shared.offset.load(Ordering::Relaxed).min(end);
-        self.look_for_trouble(&file, end, end - start > inline_max as u64);
+        if end > start {
+            self.look_for_trouble(&file, end - start > inline_max as u64);
+        }
         if end - start <= inline_max as u64 {
             self.finish(&file, end);
             return Cut::whole(read(&file, self.name, start, end));
@@ -139,29 +135,20 @@ impl Stream {
         Cut::spilled(head, end, kept)
     }
 
-    fn look_for_trouble(&mut self, file: &File, end: u64, is_long: bool) {
+    fn look_for_trouble(&mut self, file: &File, is_long: bool) {
         if self.trouble.is_some() {
-            return;
-        }
-        if self.is_in_memory() {
-            self.trouble = is_long.then(|| {
-                format!(
-                    "the disk is full: what evaluations print is kept in memory, {} MB at most, and \
-                     not in files; make room in ~/.topup/overflow",
-                    IN_MEMORY >> 20
-                )
-            });
-            return;
-        }
-        match reserve(file, self.reserved, end) {
-            Ok(reserved) => self.reserved = reserved,
-            Err(error) => {
-                self.trouble = Some(format!(
-                    "what the evaluation printed to {} may not be whole ({error}); make room in \
-                     ~/.topup/overflow",
-                    self.name
-                ));
-            }
+        } else if self.is_in_memory() && is_long {
+            self.trouble = Some(format!(
+                "the disk is full: what an evaluation prints is kept in memory, {} MB at most, and \
+                 not in files; make room in ~/.topup/overflow",
+                IN_MEMORY >> 20
+            ));
+        } else if !self.is_in_memory() && is_full(file) {
+            self.trouble = Some(format!(
+                "the disk is full: what the evaluation printed to {} may not be whole; make room in \
+                 ~/.topup/overflow",
+                self.name
+            ));
         }
     }
 
@@ -181,10 +168,9 @@ impl Stream {
     fn put(&mut self, file: &mut File, place: Place) -> io::Result<File> {
         (self.attach)(place.file.as_fd())?;
         self.shared.offset.store(0, Ordering::Relaxed);
-        let in_memory = place.reserved.is_none();
-        self.shared.in_memory.store(in_memory, Ordering::Relaxed);
+        let in_memory = &self.shared.in_memory;
+        in_memory.store(place.is_in_memory, Ordering::Relaxed);
         self.released = 0;
-        self.reserved = place.reserved.unwrap_or_default();
         Ok(std::mem::replace(file, place.file))
     }
 
