@@ -21,6 +21,47 @@ pub(super) const REPEAT: Duration = Duration::from_millis(50);
 /// is counted: time in which the whole process stands still is no patience.
 pub(super) const STRONGER: u32 = 40;
 
+/// How often an interrupt is still repeated before something stronger comes.
+struct Patience {
+    repeats: u32,
+    /// Whether the garbage collector had its time.
+    scanned: bool,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            repeats: STRONGER,
+            scanned: false,
+        }
+    }
+}
+
+impl Patience {
+    /// The interrupt was repeated. True once.
+    fn is_over(&mut self) -> bool {
+        self.repeats -= 1;
+        if self.repeats > 0 {
+            return false;
+        }
+        let more = scan(memory::resident());
+        if more > 0 && !std::mem::replace(&mut self.scanned, true) {
+            self.repeats = more;
+            return false;
+        }
+        self.repeats = u32::MAX;
+        true
+    }
+}
+
+/// What the garbage collector may take to walk through so many bytes, a deep stack above
+/// all, before the interrupt comes to be seen; in repetitions of it.
+fn scan(resident: u64) -> u32 {
+    const BYTES_PER_SECOND: u64 = 256 << 20;
+    let milliseconds = 1000 * resident / BYTES_PER_SECOND;
+    u32::try_from(milliseconds / REPEAT.as_millis() as u64).unwrap_or(u32::MAX)
+}
+
 impl Evaluator {
     /// The limit that the evaluation has passed, which began with so much `written` and
     /// `resident`.
@@ -48,7 +89,7 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
-        let mut patience = STRONGER;
+        let mut patience = Patience::default();
         let resident = memory::resident();
         tokio::pin!(cancel);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
@@ -64,11 +105,9 @@ impl Evaluator {
                 result = &mut finished => return (result, stop),
                 _ = repeat.tick(), if stop.is_some() => {
                     self.interrupt.send();
-                    match (patience, stop) {
-                        (1, Some(stop)) => self.stuck(stop),
-                        _ => {}
+                    if patience.is_over() {
+                        self.stuck(stop.unwrap_or(Stop::Cancelled));
                     }
-                    patience = patience.saturating_sub(1);
                     continue;
                 }
                 _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
@@ -83,7 +122,7 @@ impl Evaluator {
             stop = Some(reason);
             if let Stop::Memory(_) = reason {
                 // The kernel has less.
-                patience = STRONGER / 4;
+                patience.repeats = STRONGER / 4;
             }
             repeat.reset_immediately();
         }
