@@ -1,10 +1,25 @@
-let flush_quietly flush channel = try flush channel with _ -> ()
+(* What the system says when a file cannot grow; then the buffer is as it was. *)
+let full = [ "No space left on device"; "Disk quota exceeded"; "File too large" ]
+
+let flushes flush channel =
+  match flush channel with
+  | () -> true
+  | exception Sys_error reason -> not (List.mem reason full)
+  | exception _ -> true
 
 let flush () =
-  flush_quietly (fun () -> Format.pp_print_flush Format.std_formatter ()) ();
-  flush_quietly (fun () -> Format.pp_print_flush Format.err_formatter ()) ();
-  flush_quietly Stdlib.flush stdout;
-  flush_quietly Stdlib.flush stderr
+  (* All of them, in this order. *)
+  let flushes_formatter = flushes (fun ppf -> Format.pp_print_flush ppf ()) in
+  let results =
+    List.map
+      (fun flushes -> flushes ())
+      [ (fun () -> flushes_formatter Format.std_formatter)
+      ; (fun () -> flushes_formatter Format.err_formatter)
+      ; (fun () -> flushes Stdlib.flush stdout)
+      ; (fun () -> flushes Stdlib.flush stderr)
+      ]
+  in
+  List.for_all Fun.id results
 
 (* What the toplevel's own loop sets before it begins. *)
 let boot () =

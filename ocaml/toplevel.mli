@@ -55,5 +55,6 @@ val typecheck : string -> Outcome.t * string list
 (** The completions at a place of a source (see {!Completion.at}). *)
 val complete : string -> offset:int -> limit:int -> Completion.t
 
-(** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. *)
-val flush : unit -> unit
+(** Empties the buffers of [Stdlib] and [Format] for stdout and stderr. False if what they
+    hold could not be written because a file cannot grow; then they hold it still. *)
+val flush : unit -> bool

@@ -53,10 +53,19 @@ impl Checkpoints {
     }
 
     /// Stores `source` under `label`, in place of an earlier one. Returns the file's path.
-    pub fn save(&self, label: &Label, source: &[u8]) -> io::Result<PathBuf> {
-        let folder = self.folder()?;
+    /// The error says what to do.
+    pub fn save(&self, label: &Label, source: &[u8]) -> Result<PathBuf, String> {
+        let folder = self.folder();
+        let folder = folder.map_err(|error| format!("the folder of checkpoints: {error}"))?;
         let path = path(&folder, label);
-        home::store(&path, source)?;
+        let failed = |error: io::Error| {
+            format!(
+                "writing the checkpoint {}: {error}; an earlier one is as it was: make room or see \
+                 what is in its way, or name another folder with TOPUP_CHECKPOINT_DIR",
+                path.display()
+            )
+        };
+        home::store(&path, source).map_err(failed)?;
         Ok(path)
     }
 

@@ -65,7 +65,7 @@ pub fn main(variant: Variant) -> ExitCode {
     let status = match prepare(variant, memory) {
         Ok(prepared) => serve_reporting(variant, prepared, &beginning),
         Err(problem) => {
-            eprintln!("topup: {problem}");
+            say(&problem);
             1
         }
     };
@@ -75,13 +75,18 @@ pub fn main(variant: Variant) -> ExitCode {
     std::process::exit(status)
 }
 
+/// To stderr, which may be closed or full.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "topup: {text}");
+}
+
 /// What is done while there is one thread. `memory` is what the image of this process
 /// before this one left.
 fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> {
     home::remember();
     crash::leave_signals();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
-        eprintln!("topup: {problem}");
+        say(&problem);
         std::process::exit(2)
     });
     if let Some(memory) = memory {
@@ -101,10 +106,10 @@ fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> 
         });
     }
     if std::io::stdin().is_terminal() {
-        eprintln!(
-            "topup: the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
+        say(&format!(
+            "the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
             variant.name()
-        );
+        ));
     }
     let (private, capture) = stdio::take().map_err(|e| format!("taking stdin and stdout: {e}"))?;
     Ok(Prepared {
@@ -165,7 +170,10 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
         let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
         let (ended, ends) = mpsc::unbounded_channel();
         let log = match &before {
-            Some(before) => PhraseLog::resume(settings.phrase_log.clone(), &before.log),
+            Some(Before { handover, log, .. }) => PhraseLog::resume(
+                settings.phrase_log.clone(),
+                handover.no_log.as_deref().map_or(Ok(log), Err),
+            ),
             None => PhraseLog::open(settings.phrase_log.clone()),
         };
         let unusable = log.unusable();
@@ -217,19 +225,25 @@ fn go_on(
 ) -> String {
     process_group::end_all();
     ends.push(reexec::now());
-    let log = local
-        .evaluator()
-        .log()
-        .map(|(log, _)| log)
-        .unwrap_or_default();
+    let mut end = rest.end.to_string();
+    let no_log = local.evaluator().no_log();
+    let log = match local.evaluator().log() {
+        Ok((log, _)) => log,
+        Err(_) if no_log.is_some() => Vec::new(),
+        Err(error) => {
+            end += &format!("; {error}");
+            Vec::new()
+        }
+    };
     let handover = reexec::pass_on(private).map(|private| Handover {
         private,
         revision: rest
             .negotiation
             .agreed()
             .map(|revision| revision.name().into()),
-        end: rest.end.to_string(),
+        end,
         ends,
+        no_log,
         skipped: local.evaluator().skipped(),
         lengths: [rest.unread.len() as u64, log.len() as u64],
     });

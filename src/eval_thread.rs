@@ -32,6 +32,8 @@ pub struct Run<T> {
     /// Why topup asked it to stop, if it did; the evaluator knows.
     #[serde(skip)]
     pub stop: Option<Stop>,
+    /// What could not be stored of it.
+    pub notice: Option<String>,
 }
 
 impl<T> Run<T> {
@@ -42,6 +44,7 @@ impl<T> Run<T> {
             stderr: self.stderr,
             elapsed: self.elapsed,
             stop: self.stop,
+            notice: self.notice,
         }
     }
 }
@@ -126,7 +129,7 @@ impl EvalThread {
         runtime: &Runtime,
         work: impl FnOnce(&Runtime) -> Result<T, String>,
     ) -> Result<Run<T>, EvaluatorError> {
-        if let Some(Err(error)) = self.capture.as_ref().map(Capture::attach) {
+        if let Some(Err(error)) = self.capture.as_mut().map(Capture::attach) {
             log::error!("redirecting stdout and stderr: {error}");
         }
         interrupt::install();
@@ -135,19 +138,28 @@ impl EvalThread {
         let result = work(runtime);
         self.interrupt.end();
         // This also takes the signals that came too late, while they can do no harm.
-        runtime.flush();
+        let flushed = runtime.flush();
         let elapsed = begun.elapsed();
-        let taken = self
-            .capture
-            .as_mut()
-            .map(|capture| capture.take(self.inline_max));
-        let (stdout, stderr) = taken.unwrap_or_default();
+        let taken = self.capture.as_mut().map(|capture| {
+            if !flushed {
+                capture.make_room();
+                runtime.flush();
+            }
+            capture.take(self.inline_max)
+        });
+        let taken = taken.unwrap_or_default();
+        let unlogged = self.log().trouble();
         Ok(Run {
             result: result.map_err(EvaluatorError::Fault)?,
-            stdout,
-            stderr,
+            stdout: taken.stdout,
+            stderr: taken.stderr,
             elapsed,
             stop: None,
+            notice: taken
+                .notice
+                .into_iter()
+                .chain(unlogged)
+                .reduce(|a, b| a + "\n" + &b),
         })
     }
 
@@ -176,10 +188,7 @@ impl EvalThread {
         });
         bridge::no_replay();
         let complete = run.as_ref().is_ok_and(|run| run.result.error.is_none());
-        let phrases = self
-            .log()
-            .end_replay(complete, false)
-            .map_err(EvaluatorError::Log)?;
+        let phrases = self.log().end_replay(complete, false);
         Ok(run?.map(|outcome| (self.cut(outcome), phrases)))
     }
 
@@ -201,10 +210,7 @@ impl EvalThread {
         let run = self.run(runtime, |runtime| runtime.recover(&left_out, &source));
         bridge::no_replay();
         let complete = skip.is_empty() && run.as_ref().is_ok_and(|run| run.result.is_empty());
-        let phrases = self
-            .log()
-            .end_replay(complete, true)
-            .map_err(EvaluatorError::Log)?;
+        let phrases = self.log().end_replay(complete, true);
         Ok(run?.map(|lost| Recovered { phrases, lost }))
     }
 

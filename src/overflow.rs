@@ -46,7 +46,8 @@ impl Cut {
                 cut.overflow = Some(path);
             }
             Err(error) => {
-                cut.inline += &format!("…[+{missing} bytes; not kept: {error}]");
+                cut.inline +=
+                    &format!("…[+{missing} bytes; not kept in ~/.topup/overflow: {error}]");
             }
         }
         cut

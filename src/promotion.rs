@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::Signal;
 
 use crate::evaluator::Stop;
@@ -93,7 +94,9 @@ impl Project {
         stop: impl Future<Output = ()>,
         progress: &Progress,
     ) -> Result<Build, String> {
-        let mut log = tempfile::tempfile().map_err(|e| format!("a file for dune's output: {e}"))?;
+        // In memory: a disk that is full is what it may have to tell of.
+        let log = memfd_create("dune", MemfdFlags::CLOEXEC);
+        let mut log = File::from(log.map_err(|e| format!("a file for dune's output: {e}"))?);
         let output = || {
             log.try_clone()
                 .map_err(|e| format!("a file for dune's output: {e}"))
@@ -115,6 +118,7 @@ impl Project {
         .stdout(output()?)
         .stderr(output()?);
         let mut group = Group::spawn(&mut dune).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if !self.is_there() => self.gone(),
             io::ErrorKind::NotFound => {
                 "no dune on PATH; install it (opam install dune, or your system's package)"
                     .to_string()
@@ -170,10 +174,25 @@ impl Project {
                 .set_permissions(fs::metadata(&built)?.permissions())?;
             file.persist(&path).map_err(|error| error.error)
         };
-        copy().map_err(|error| {
-            format!("copying {} to {}: {error}", built.display(), path.display())
+        copy().map_err(|error| match built.exists() {
+            true => format!("copying {} to {}: {error}", built.display(), path.display()),
+            false => self.gone(),
         })?;
         Ok(path)
+    }
+
+    /// Whether nobody has removed what is built.
+    pub fn is_there(&self) -> bool {
+        self.0.join("bin/main.ml").exists()
+    }
+
+    /// What to say if somebody has.
+    pub fn gone(&self) -> String {
+        format!(
+            "the project in {} was removed, or a part of it, while it was built; call \
+             compile_to_binary again",
+            self.0.display()
+        )
     }
 }
 

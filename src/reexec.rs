@@ -33,6 +33,8 @@ pub struct Handover {
     pub end: String,
     /// When the process came to its end, in seconds of the machine's clock; the latest last.
     pub ends: Vec<f64>,
+    /// Why there is no phrase log, if there is none.
+    pub no_log: Option<String>,
     /// Phrases of the log that are not to be run again; they count from 1.
     pub skipped: Vec<usize>,
     /// Lengths of the two byte strings that follow: input that was read and not answered,

@@ -127,9 +127,14 @@ let rec check_units (lam : Lambda.lambda) =
     raise (Not_loaded (Ident.name id))
   | _ -> Lambda.shallow_iter ~tail:check_units ~non_tail:check_units lam
 
-let load ppf phrase_name program =
-  ignore (kept_backtrace ());
-  check_units program.Lambda.code;
+(* A full disk, or a folder that is not there. *)
+let unassembled reason =
+  Cannot_load
+    (Printf.sprintf
+       "%s; phrases are assembled in %s (TMPDIR): make room there, or see what is wrong with it"
+       reason (Filename.get_temp_dir_name ()))
+
+let assemble ppf phrase_name program =
   let dll = Filename.temp_file ("topup" ^ phrase_name) ".so" in
   let prefix = Filename.remove_extension dll in
   let objfile = prefix ^ Config.ext_obj in
@@ -145,5 +150,10 @@ let load ppf phrase_name program =
       link objfile dll;
       remove objfile;
       run dll phrase_name)
+
+let load ppf phrase_name program =
+  ignore (kept_backtrace ());
+  check_units program.Lambda.code;
+  try assemble ppf phrase_name program with Sys_error reason -> raise (unassembled reason)
 
 let install () = Tophooks.register_loader ~lookup ~load

@@ -201,13 +201,16 @@ impl Runtime {
         Ok(unsafe { values::completions(found) })
     }
 
-    /// Empties OCaml's and C's buffers for stdout and stderr.
-    pub fn flush(&self) {
-        if let Err(reason) = self.flush.call(UNIT) {
+    /// Empties OCaml's and C's buffers for stdout and stderr. False if OCaml's could not be
+    /// written; then they hold what they held.
+    pub fn flush(&self) -> bool {
+        let flushed = self.flush.call(UNIT).unwrap_or_else(|reason| {
             log::warn!("flushing OCaml's channels: {reason}");
-        }
+            immediate(0)
+        });
         // SAFETY: a null stream means all streams.
         unsafe { fflush(ptr::null_mut()) };
+        flushed == immediate(1)
     }
 
     /// Runs `wait` without OCaml's lock, so that OCaml threads and domains go on.

@@ -179,8 +179,16 @@ impl Evaluator {
     /// nothing can stop.
     pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
         match &self.toplevel {
-            Toplevel::Thread(thread) => thread.log(),
+            Toplevel::Thread(thread) => thread.log().contents().map_err(EvaluatorError::Log),
             Toplevel::Worker(_) => Err(EvaluatorError::Fault("it is elsewhere".into())),
+        }
+    }
+
+    /// Why there is no phrase log, if there is none.
+    pub fn no_log(&self) -> Option<String> {
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.log().unavailable(),
+            Toplevel::Worker(_) => None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! The session after its process has come to its end: the phrase log, run again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tokio::time;
+use tokio::time::{self, MissedTickBehavior};
 
 use super::supervise::{REPEAT, STRONGER};
 use super::{Evaluator, Stop, Toplevel};
@@ -13,6 +13,8 @@ use crate::outcome::Recovered;
 
 /// What a phrase may take when the log is run again.
 const REPLAYED_PHRASE: Duration = Duration::from_secs(60);
+/// The same, in looks at it; time in which the whole process stands still does not count.
+const LOOKS: u32 = (REPLAYED_PHRASE.as_millis() / REPEAT.as_millis()) as u32;
 
 impl Evaluator {
     /// Runs the phrases of the log again, in a fresh process. One that takes too long is
@@ -33,7 +35,8 @@ impl Evaluator {
         let work = self.run(job, None, std::future::pending());
         tokio::pin!(work);
         let mut ticks = time::interval(REPEAT);
-        let (mut at, mut since) = (None, Instant::now());
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut at, mut looks) = (None, 0);
         loop {
             tokio::select! {
                 biased;
@@ -41,12 +44,12 @@ impl Evaluator {
                 _ = ticks.tick() => {}
             }
             let now = self.replaying();
-            if now != at {
-                (at, since) = (now, Instant::now());
-            } else if since.elapsed() > REPLAYED_PHRASE + STRONGER {
+            looks = if now == at { looks + 1 } else { 0 };
+            at = now;
+            if looks > LOOKS + STRONGER {
                 self.stuck(Stop::Timeout(REPLAYED_PHRASE));
-                since = Instant::now();
-            } else if since.elapsed() > REPLAYED_PHRASE {
+                looks = 0;
+            } else if looks > LOOKS {
                 self.interrupt();
             }
         }

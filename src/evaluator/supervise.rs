@@ -7,22 +7,58 @@ use tokio::time::{self, MissedTickBehavior};
 
 use super::soon::{Reply, SOON};
 use super::{Evaluator, Stop};
+use crate::capture::Meter;
 use crate::settings::Settings;
 
 /// What an evaluation may take in a session that is above its limit of memory already.
 const GROWTH: u64 = 64 << 20;
 /// How often a running evaluation's output and memory are measured.
 const MEASURE: Duration = Duration::from_millis(10);
-/// How long an interrupt is repeated before something stronger comes.
-pub(super) const STRONGER: Duration = Duration::from_secs(2);
 /// How often the interrupt is repeated until the evaluation ends.
 pub(super) const REPEAT: Duration = Duration::from_millis(50);
+/// So often the interrupt is repeated, for two seconds, before something stronger comes. It
+/// is counted: time in which the whole process stands still is no patience.
+pub(super) const STRONGER: u32 = 40;
+
+/// How often an interrupt is still repeated before something stronger comes.
+struct Patience {
+    repeats: u32,
+    /// Whether the garbage collector had its time.
+    scanned: bool,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience {
+            repeats: STRONGER,
+            scanned: false,
+        }
+    }
+}
+
+impl Patience {
+    /// The interrupt was repeated. True once.
+    fn is_over(&mut self, resident: impl FnOnce() -> u64) -> bool {
+        self.repeats -= 1;
+        if self.repeats > 0 {
+            return false;
+        }
+        let more = scan(resident());
+        if more > 0 && !std::mem::replace(&mut self.scanned, true) {
+            self.repeats = more;
+            return false;
+        }
+        self.repeats = u32::MAX;
+        true
+    }
+}
 
 /// What the garbage collector may take to walk through so many bytes, a deep stack above
-/// all, before the interrupt comes to be seen.
-fn scan(resident: u64) -> Duration {
+/// all, before the interrupt comes to be seen; in repetitions of it.
+fn scan(resident: u64) -> u32 {
     const BYTES_PER_SECOND: u64 = 256 << 20;
-    Duration::from_millis(1000 * resident / BYTES_PER_SECOND)
+    let milliseconds = 1000 * resident / BYTES_PER_SECOND;
+    u32::try_from(milliseconds / REPEAT.as_millis() as u64).unwrap_or(u32::MAX)
 }
 
 impl Evaluator {
@@ -34,8 +70,9 @@ impl Evaluator {
             memory_max,
             ..
         } = self.settings;
-        if self.written().saturating_sub(written) > output_max {
-            return Some(Stop::Output(output_max));
+        let most = output_max.min(self.meter.as_ref().map_or(u64::MAX, Meter::most));
+        if self.written().saturating_sub(written) > most {
+            return Some(Stop::Output(most));
         }
         let now = self.resident();
         let grown = now > memory_max && now > resident + GROWTH;
@@ -51,10 +88,9 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
-        let mut scanned = false;
+        let mut patience = Patience::default();
         let resident = self.resident();
-        let stronger = time::sleep(Duration::MAX);
-        tokio::pin!(cancel, stronger);
+        tokio::pin!(cancel);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
         tokio::pin!(deadline);
         let mut measure = time::interval_at(time::Instant::now() + MEASURE, MEASURE);
@@ -68,16 +104,9 @@ impl Evaluator {
                 result = &mut finished => return (result, stop),
                 _ = repeat.tick(), if stop.is_some() => {
                     self.interrupt();
-                    continue;
-                }
-                _ = &mut stronger => {
-                    let more = scan(self.resident());
-                    if !more.is_zero() && !std::mem::replace(&mut scanned, true) {
-                        stronger.as_mut().reset(time::Instant::now() + more);
-                        continue;
+                    if patience.is_over(|| self.resident()) {
+                        self.stuck(stop.unwrap_or(Stop::Cancelled));
                     }
-                    self.stuck(stop.unwrap_or(Stop::Cancelled));
-                    stronger.as_mut().reset(time::Instant::now() + Duration::from_secs(3600));
                     continue;
                 }
                 _ = &mut deadline, if stop.is_none() => Stop::Timeout(limit.unwrap_or_default()),
@@ -90,12 +119,10 @@ impl Evaluator {
                 }
             };
             stop = Some(reason);
-            let patience = match reason {
+            if let Stop::Memory(_) = reason {
                 // The kernel has less.
-                Stop::Memory(_) => STRONGER / 4,
-                _ => STRONGER,
-            };
-            stronger.as_mut().reset(time::Instant::now() + patience);
+                patience.repeats = STRONGER / 4;
+            }
             repeat.reset_immediately();
         }
     }

@@ -1,6 +1,6 @@
 //! The toplevel on the eval thread of this process.
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
@@ -72,9 +72,8 @@ impl Thread {
         }
     }
 
-    pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
-        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.contents().map_err(EvaluatorError::Log)
+    pub fn log(&self) -> MutexGuard<'_, PhraseLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub fn skip(&self, skip: Vec<usize>) {

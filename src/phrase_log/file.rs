@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -35,15 +35,25 @@ impl LogFile {
     /// With `contents` in it.
     pub fn holding(mut self, contents: &[u8]) -> io::Result<LogFile> {
         self.pending.extend_from_slice(contents);
-        self.write()?;
+        self.extend()?;
         Ok(self)
     }
 
-    /// Writes what is pending, all of it or nothing.
-    pub fn write(&mut self) -> io::Result<()> {
-        if self.file.metadata()?.len() != self.length {
-            return Err(io::Error::other("another program has changed the file"));
+    /// Writes what is pending, all of it or nothing. Where others have taken the file away,
+    /// or written to it, a new one with all records is put in its place; that is said.
+    pub fn write(&mut self) -> io::Result<Option<String>> {
+        let length = self.file.metadata()?.len();
+        if length < self.length {
+            return Err(cut_short());
         }
+        if length > self.length || !self.is_in_place()? {
+            return self.write_anew().map(Some);
+        }
+        self.extend()?;
+        Ok(None)
+    }
+
+    fn extend(&mut self) -> io::Result<()> {
         if let Err(error) = (&self.file).write_all(&self.pending) {
             let _ = self.file.set_len(self.length);
             return Err(error);
@@ -53,16 +63,38 @@ impl LogFile {
         Ok(())
     }
 
+    fn is_in_place(&self) -> io::Result<bool> {
+        let ours = self.file.metadata()?;
+        let there = fs::metadata(&self.path);
+        Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())))
+    }
+
+    fn write_anew(&mut self) -> io::Result<String> {
+        if let Some(folder) = self.path.parent() {
+            home::make(folder)?;
+        }
+        *self = replace(&self.path, &self.contents()?, true)?;
+        Ok(format!(
+            "the phrase log {} was changed or removed by another program; it was written anew and \
+             holds every phrase of the session",
+            self.path.display()
+        ))
+    }
+
     pub fn contents(&self) -> io::Result<Vec<u8>> {
         let mut contents = vec![0; self.length as usize];
         let read = self.file.read_exact_at(&mut contents, 0);
         read.map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => io::Error::other("another program has cut it short"),
+            io::ErrorKind::UnexpectedEof => cut_short(),
             _ => error,
         })?;
         contents.extend_from_slice(&self.pending);
         Ok(contents)
     }
+}
+
+fn cut_short() -> io::Error {
+    io::Error::other("another program has cut it short")
 }
 
 fn options() -> OpenOptions {
@@ -71,20 +103,17 @@ fn options() -> OpenOptions {
     options
 }
 
-/// An empty private file, locked.
-pub fn private() -> io::Result<LogFile> {
+/// A private file with `contents`, locked.
+pub fn private(contents: &[u8]) -> io::Result<LogFile> {
     let folder = home::folder("logs")?;
     home::prune(&folder, KEPT);
-    let (file, path) = home::new_file(
-        &folder,
-        &format!("{}-", std::process::id()),
-        ".ml",
-        options(),
-    )?
-    .keep()?;
-    lock(&file)?;
-    log::info!("the phrase log is {}", path.display());
-    Ok(LogFile::new(&path, file))
+    let prefix = format!("{}-", std::process::id());
+    let file = home::new_file(&folder, &prefix, ".ml", options())?;
+    lock(file.as_file())?;
+    let log = LogFile::new(file.path(), file.as_file().try_clone()?).holding(contents)?;
+    file.keep()?;
+    log::info!("the phrase log is {}", log.path.display());
+    Ok(log)
 }
 
 /// An empty, locked file at `path`. What is there already is moved aside.

@@ -8,6 +8,7 @@
 mod file;
 
 use std::borrow::Cow;
+use std::io;
 use std::path::PathBuf;
 
 use file::{LogFile, claim, private, replace};
@@ -31,14 +32,29 @@ pub struct PhraseLog {
     phrases: usize,
     /// The phrases of a replay, which are in the file already.
     replayed: Option<Vec<u8>>,
+    /// What the caller of the evaluation that is on must know.
+    trouble: Option<String>,
 }
 
 enum State {
-    /// Nothing was logged yet.
-    Empty,
+    /// No file holds these records: none was needed yet, or none can be had at present.
+    Unwritten {
+        records: Vec<u8>,
+        /// Whether what is in their place is moved aside, when they get there.
+        keep_old: bool,
+    },
     Open(LogFile),
-    /// Why there is no file.
+    /// Why there is no log.
     Unavailable(String),
+}
+
+impl State {
+    fn empty() -> State {
+        State::Unwritten {
+            records: Vec::new(),
+            keep_old: false,
+        }
+    }
 }
 
 const REMEDY: &str = "checkpoint, restore and compile_to_binary need it: start topup without \
@@ -57,7 +73,7 @@ impl PhraseLog {
             Place::Off => {
                 State::Unavailable(format!("the phrase log is off (TOPUP_LOG=off); {REMEDY}"))
             }
-            Place::Private => State::Empty,
+            Place::Private => State::empty(),
             Place::At(path) => match claim(path) {
                 Ok(file) => State::Open(file),
                 Err(error) => State::Unavailable(format!(
@@ -66,29 +82,32 @@ impl PhraseLog {
                 )),
             },
         };
+        PhraseLog::new(place, state)
+    }
+
+    fn new(place: Place, state: State) -> PhraseLog {
         PhraseLog {
             place,
             state,
             phrases: 0,
             replayed: None,
+            trouble: None,
         }
     }
 
-    /// The log at `place` of a process that went on in a new image, with what it held.
-    pub fn resume(place: Place, contents: &[u8]) -> PhraseLog {
-        let mut log = PhraseLog {
-            place,
-            state: State::Empty,
-            phrases: 0,
-            replayed: None,
-        };
-        if log.place == Place::Off {
-            return PhraseLog::open(Place::Off);
+    /// The log at `place` of a process that went on in a new image: what it held, or why
+    /// there was none.
+    pub fn resume(place: Place, contents: Result<&[u8], &str>) -> PhraseLog {
+        match (place, contents) {
+            (Place::Off, _) => PhraseLog::open(Place::Off),
+            // What is in that place belongs to others.
+            (place, Err(reason)) => PhraseLog::new(place, State::Unavailable(reason.into())),
+            (place, Ok(contents)) => {
+                let mut log = PhraseLog::new(place, State::empty());
+                log.begin_somehow(contents, false);
+                log
+            }
         }
-        if let Err(reason) = log.begin(contents, false) {
-            log.state = State::Unavailable(format!("{reason}; {REMEDY}"));
-        }
-        log
     }
 
     /// What is in the log is about to be run again: returns it. With `contents` that takes
@@ -101,7 +120,7 @@ impl PhraseLog {
             return Ok(source);
         };
         let (done, _) = self.contents()?;
-        self.begin(&contents, false)?;
+        self.begin_somehow(&contents, false);
         self.replayed = Some(done);
         Ok(contents)
     }
@@ -109,12 +128,12 @@ impl PhraseLog {
     /// Goes on in a file of its own at `path`, with what it holds: another process has the
     /// old one. What is at `path` is moved aside.
     pub fn part(&mut self, path: PathBuf) {
-        let parted = self.contents().and_then(|(contents, _)| {
-            self.place = Place::At(path);
-            self.begin(&contents, true)
-        });
-        if let Err(reason) = parted {
-            self.state = State::Unavailable(format!("{reason}; {REMEDY}"));
+        match self.contents() {
+            Ok((contents, _)) => {
+                self.place = Place::At(path);
+                self.begin_somehow(&contents, true);
+            }
+            Err(reason) => self.state = State::Unavailable(format!("{reason}; {REMEDY}")),
         }
     }
 
@@ -124,35 +143,71 @@ impl PhraseLog {
         if let Some(replayed) = &mut self.replayed {
             return add(replayed, phrase);
         }
-        if let State::Empty = self.state {
-            self.state = match private() {
-                Ok(file) => State::Open(file),
-                Err(error) => State::Unavailable(format!(
-                    "there is no phrase log, because no file can be made in ~/.topup/logs: {error}; {REMEDY}"
-                )),
-            };
+        match &mut self.state {
+            State::Unwritten { records, .. } => add(records, phrase),
+            State::Open(log) => add(&mut log.pending, phrase),
+            State::Unavailable(_) => return,
         }
-        if let State::Open(log) = &mut self.state {
-            add(&mut log.pending, phrase);
-            if let Err(error) = log.write() {
-                log::warn!("the phrase log: {error}; tried again with the next phrase");
+        self.trouble = self
+            .write()
+            .unwrap_or_else(|error| Some(self.unwritten(&error)));
+        if let Some(trouble) = &self.trouble {
+            log::warn!("{trouble}");
+        }
+    }
+
+    /// Writes what is not written; returns what is to be said of it.
+    fn write(&mut self) -> io::Result<Option<String>> {
+        match &mut self.state {
+            State::Unwritten { records, keep_old } => {
+                let log = fresh(&self.place, records, *keep_old)?;
+                self.state = State::Open(log);
+                Ok(None)
             }
+            State::Open(log) => log.write(),
+            State::Unavailable(_) => Ok(None),
+        }
+    }
+
+    fn unwritten(&self, error: &io::Error) -> String {
+        format!(
+            "not in the phrase log yet: {}: {error}; the phrase is kept in memory and written with \
+             the next one if that can be: a checkpoint has it, a process that is killed loses it",
+            self.whereabouts()
+        )
+    }
+
+    fn whereabouts(&self) -> String {
+        match (&self.state, &self.place) {
+            (State::Open(log), _) => log.path.display().to_string(),
+            (_, Place::At(path)) => path.display().to_string(),
+            _ => "a file in ~/.topup/logs".into(),
+        }
+    }
+
+    /// What the caller of the last evaluation must know; once.
+    pub fn trouble(&mut self) -> Option<String> {
+        self.trouble.take()
+    }
+
+    /// Why there is no log, if there is none.
+    pub fn unavailable(&self) -> Option<String> {
+        match &self.state {
+            State::Unavailable(reason) => Some(reason.clone()),
+            _ => None,
         }
     }
 
     /// Why the log that the user asked for cannot be had.
     pub fn unusable(&self) -> Option<String> {
-        match &self.state {
-            State::Unavailable(reason) if self.place != Place::Off => Some(reason.clone()),
-            _ => None,
-        }
+        self.unavailable().filter(|_| self.place != Place::Off)
     }
 
     /// The whole log and its number of phrases. The error says why there is none, and what
     /// to do.
-    pub fn contents(&mut self) -> Result<(Vec<u8>, usize), String> {
-        let contents = match &mut self.state {
-            State::Empty => Ok(Vec::new()),
+    pub fn contents(&self) -> Result<(Vec<u8>, usize), String> {
+        let contents = match &self.state {
+            State::Unwritten { records, .. } => Ok(records.clone()),
             State::Open(log) => log.contents().map_err(|error| {
                 format!(
                     "{}: {error}; reset or restore begin a new log",
@@ -185,25 +240,54 @@ impl PhraseLog {
 
     /// The replay is over; if it was not `complete`, the log holds what succeeded, and with
     /// `keep_old` what it held is kept like any old log. Returns how many phrases did.
-    pub fn end_replay(&mut self, complete: bool, keep_old: bool) -> Result<usize, String> {
+    pub fn end_replay(&mut self, complete: bool, keep_old: bool) -> usize {
         let replayed = self.replayed.take().unwrap_or_default();
         if !complete {
-            self.begin(&replayed, keep_old)?;
+            self.begin_somehow(&replayed, keep_old);
         }
-        Ok(self.phrases)
+        self.phrases
     }
 
     fn begin(&mut self, contents: &[u8], keep_old: bool) -> Result<(), String> {
-        let fresh = match (&self.place, &self.state) {
-            (_, State::Unavailable(_)) | (Place::Off, _) => return Ok(()),
-            (Place::Private, _) if contents.is_empty() => Ok(State::Empty),
-            (Place::Private, _) => private()
-                .and_then(|log| log.holding(contents))
-                .map(State::Open),
-            (Place::At(path), _) => replace(path, contents, keep_old).map(State::Open),
+        if let State::Unavailable(_) = self.state {
+            return Ok(());
+        }
+        self.state = match &self.place {
+            Place::Off => return Ok(()),
+            Place::Private if contents.is_empty() => State::empty(),
+            place => {
+                let begun = fresh(place, contents, keep_old);
+                let log = begun.map_err(|error| {
+                    let old = match &self.state {
+                        State::Open(log) => log.path.display().to_string(),
+                        _ => self.whereabouts(),
+                    };
+                    format!(
+                        "beginning a new phrase log in the place of {old}: {error}; nothing was \
+                         changed: make room or see what is in its way, and try again"
+                    )
+                })?;
+                State::Open(log)
+            }
         };
-        self.state = fresh.map_err(|error| format!("beginning a new phrase log: {error}"))?;
         Ok(())
+    }
+
+    /// Begins a log of a session that is there already: if no file holds it, memory does.
+    fn begin_somehow(&mut self, contents: &[u8], keep_old: bool) {
+        if self.begin(contents, keep_old).is_err() {
+            self.state = State::Unwritten {
+                records: contents.to_vec(),
+                keep_old,
+            };
+        }
+    }
+}
+
+fn fresh(place: &Place, contents: &[u8], keep_old: bool) -> io::Result<LogFile> {
+    match place {
+        Place::At(path) => replace(path, contents, keep_old),
+        _ => private(contents),
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Server {
     pub events: mpsc::UnboundedSender<Event>,
     /// Calls in flight, each with what takes it back.
     pub pending: HashMap<Id, Pending>,
+    /// The lengths of their lines.
+    pub pending_bytes: usize,
     /// How many calls there were.
     pub calls: u64,
 }
@@ -50,12 +52,25 @@ pub struct Pending {
     batch: Option<BatchId>,
 }
 
+/// So many calls may be in flight.
+const MOST_CALLS: usize = 1 << 14;
+/// So long may their lines be in all, but for the latest.
+const MOST_BYTES: usize = 256 << 20;
+
 impl Server {
-    pub fn message(&mut self, message: Message) {
-        let line = message.line.clone();
+    /// Whether one more message is taken in; else it waits in the client's pipe.
+    pub fn takes_more(&self) -> bool {
+        self.pending.len() < MOST_CALLS && self.pending_bytes < MOST_BYTES
+    }
+
+    pub fn message(&mut self, mut message: Message) {
+        let line = std::mem::take(&mut message.line);
         match jsonrpc::read(message) {
             Incoming::Batch(messages) if self.negotiation.revision().has_batches() => {
-                let read = |message: Message| (message.line.clone(), jsonrpc::read(message));
+                let read = |mut message: Message| {
+                    let line = std::mem::take(&mut message.line);
+                    (line, jsonrpc::read(message))
+                };
                 let members: Vec<_> = messages.into_iter().map(read).collect();
                 let requests = members.iter().filter(|(_, member)| member.wants_reply());
                 let batch = self.batches.begin(requests.count());
@@ -112,7 +127,7 @@ impl Server {
             )) => {
                 self.calls += 1;
                 let pending = Pending {
-                    ticket: Ticket::default(),
+                    ticket: Ticket::new(self.outgoing.room()),
                     number: self.calls,
                     line,
                     withdrawn: false,
@@ -135,6 +150,7 @@ impl Server {
     ) {
         let ticket = pending.ticket.clone();
         let wants_progress = pending.progress_token.is_some();
+        self.pending_bytes += pending.line.len();
         self.pending.insert(id.clone(), pending);
         let router = Arc::clone(&self.router);
         let events = self.events.clone();
@@ -151,7 +167,11 @@ impl Server {
         });
     }
 
+    /// Tells of a call, unless the client has not read what was said before.
     pub fn goes_on(&self, id: &Id, elapsed: Duration, message: &str) {
+        if !self.outgoing.room().is_empty() {
+            return;
+        }
         if let Some(Pending {
             withdrawn: false,
             progress_token: Some(token),
@@ -168,6 +188,7 @@ impl Server {
         let Some(pending) = self.pending.remove(&id) else {
             return;
         };
+        self.pending_bytes -= pending.line.len();
         let result = mcp::call_result(pending.revision, answer);
         let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
         self.send(pending.batch, reply);

@@ -16,7 +16,7 @@ use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
 use crate::router::Router;
 use crate::tools::Answer;
-use crate::transport::{Connection, Message};
+use crate::transport::{Connection, Message, Room};
 use calls::Server;
 
 /// Everything that can happen to the server.
@@ -81,8 +81,10 @@ pub async fn serve(
         negotiation,
         batches: Batches::default(),
         pending: HashMap::new(),
+        pending_bytes: 0,
         calls: 0,
     };
+    let room = server.outgoing.room();
     let mut open = true;
     while open || !server.pending.is_empty() {
         let event = tokio::select! {
@@ -91,7 +93,7 @@ pub async fn serve(
             _ = gone.cancelled() => Event::Stop,
             Some(end) = ends.recv() => Event::Fell(end),
             Some(event) = from_calls.recv() => event,
-            message = incoming.recv(), if open => match message {
+            message = next(&mut incoming, &room), if open && server.takes_more() => match message {
                 Some(message) => Event::Message(message),
                 None => Event::InputEnded,
             },
@@ -127,6 +129,12 @@ pub async fn serve(
     }
     server.flushed(&gone, &shutdown).await;
     Served::Done
+}
+
+/// The next message, once there is room for what may be said to it.
+async fn next(incoming: &mut mpsc::Receiver<Message>, room: &Room) -> Option<Message> {
+    room.wait().await;
+    incoming.recv().await
 }
 
 fn add_line(lines: &mut Vec<u8>, line: &[u8]) {

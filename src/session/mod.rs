@@ -22,9 +22,10 @@ pub use registry::{Listed, Registry, Started};
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run};
-use crate::job::{Job, Log, Reset, Restore};
+use crate::job::{Eval, Job, Log, Reset, Restore};
 use crate::overflow::Cut;
 use crate::tools::{Failure, Phase};
+use crate::transport::Room;
 use named::Named;
 
 /// Queues callers for a toplevel, in the order in which they came.
@@ -68,7 +69,7 @@ impl Session {
             _ = ticket.cancel.cancelled() => {
                 return Err(Failure::new(Phase::Route, "cancelled before it began"));
             }
-            place = self.queue.lock() => place,
+            place = self.place(&ticket.room) => place,
         };
         let stop = ticket.cancel.child_token();
         *self.current() = Some(stop.clone());
@@ -82,6 +83,13 @@ impl Session {
             Some(named) => named.bring_back(&turn).await?,
         }
         Ok(turn)
+    }
+
+    /// The first place in the queue, once the client reads what it was told.
+    async fn place(&self, room: &Room) -> tokio::sync::MutexGuard<'_, ()> {
+        let place = self.queue.lock().await;
+        room.wait().await;
+        place
     }
 
     pub fn name(&self) -> &str {
@@ -134,9 +142,18 @@ pub struct Ticket {
     pub cancel: CancellationToken,
     /// Whether its turn with the local toplevel has come: it may have run user code.
     begun: Arc<AtomicBool>,
+    /// For what the client has not read: while there is none, no turn begins.
+    room: Room,
 }
 
 impl Ticket {
+    pub fn new(room: Room) -> Ticket {
+        Ticket {
+            room,
+            ..Ticket::default()
+        }
+    }
+
     pub fn has_begun(&self) -> bool {
         self.begun.load(Ordering::Relaxed)
     }
@@ -157,7 +174,8 @@ impl Turn<'_> {
         timeout: Option<Duration>,
     ) -> Result<Evaluation, EvaluatorError> {
         let evaluator = self.session.evaluator();
-        evaluator.eval(source, timeout, self.stopped()).await
+        let limit = timeout.or(evaluator.limit());
+        self.run_within(limit, Eval { source }).await
     }
 
     /// Runs the source of a checkpoint in a fresh toplevel; also returns how many of its
@@ -196,7 +214,12 @@ impl Turn<'_> {
         job: J,
     ) -> Result<Run<T>, EvaluatorError> {
         let evaluator = self.session.evaluator();
-        evaluator.run(job, limit, self.stopped()).await
+        let run = evaluator.run(job, limit, self.stopped()).await?;
+        // Said with the next report of an evaluation, which often is this one's.
+        if let Some(notice) = &run.notice {
+            self.session.notify(notice.clone());
+        }
+        Ok(run)
     }
 
     /// Does what runs no user code.

@@ -53,11 +53,9 @@ fn run(mut call: Call) -> Running {
         let saved = move || checkpoints.save(&label, &text_of_it);
         let path = tokio::task::spawn_blocking(saved)
             .await
-            .map_err(std::io::Error::other)
+            .map_err(|error| error.to_string())
             .and_then(|path| path)
-            .map_err(|error| {
-                Failure::new(Phase::Log, format!("writing the checkpoint: {error}"))
-            })?;
+            .map_err(|error| Failure::new(Phase::Log, error))?;
         let frozen = turn.freeze(path.clone(), source, phrases).await;
         let slow = frozen
             .err()

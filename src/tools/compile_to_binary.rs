@@ -125,6 +125,7 @@ fn run(mut call: Call) -> Running {
                         "the build failed at phrase {}; build_log says why",
                         phrase.number
                     ),
+                    (Ok(_), None) if !project.is_there() => project.gone(),
                     (Ok(status), None) => {
                         format!("the build failed (dune: {status}); build_log says why")
                     }

@@ -70,6 +70,8 @@ impl Report {
             stderr,
             elapsed,
             stop,
+            // The session says it.
+            notice: _,
         } = evaluation;
         let notice = stop.and_then(|stop| explain(stop, &mut outcome));
         let (value_repr, value_repr_overflow) =
@@ -100,6 +102,7 @@ impl Report {
             stderr: Cut::default(),
             elapsed: Duration::ZERO,
             stop: None,
+            notice: None,
         })
     }
 

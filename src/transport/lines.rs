@@ -21,14 +21,16 @@ pub enum BadLine {
 }
 
 /// The longest line that is taken for a message.
-const MAX_LINE: usize = 256 << 20;
+pub const MAX_LINE: usize = 256 << 20;
 
 /// Collects bytes until lines are complete. Nothing that was pushed is dropped, but for
 /// lines that are too long.
 #[derive(Default)]
 pub struct Lines {
     bytes: Vec<u8>,
-    /// Bytes of the first line that are known to hold no line break.
+    /// Where the next line begins; what is before it has come out.
+    begin: usize,
+    /// Up to where there is no line break behind `begin`.
     scanned: usize,
     /// Inside a line that is too long.
     skipping: bool,
@@ -46,15 +48,18 @@ impl Lines {
                 .iter()
                 .position(|byte| *byte == b'\n')
             else {
-                self.scanned = self.bytes.len();
+                // Once for all lines that were there: many may have come at once.
+                self.bytes.drain(..self.begin);
+                (self.begin, self.scanned) = (0, self.bytes.len());
                 return self.overlong();
             };
-            let line: Vec<u8> = self.bytes.drain(..=self.scanned + length).collect();
-            self.scanned = 0;
+            let end = self.scanned + length + 1;
+            let begin = std::mem::replace(&mut self.begin, end);
+            self.scanned = end;
             if std::mem::take(&mut self.skipping) {
                 continue;
             }
-            if let Some(message) = parse(line) {
+            if let Some(message) = parse(self.bytes[begin..end].to_vec()) {
                 return Some(message);
             }
         }
@@ -62,20 +67,19 @@ impl Lines {
 
     /// What was pushed and has not come out yet.
     pub fn rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+        let begin = std::mem::take(&mut self.begin);
+        self.scanned = 0;
+        std::mem::take(&mut self.bytes).split_off(begin)
     }
 
     /// What is left when the input has ended: a last line may lack its line break.
     pub fn finish(&mut self) -> Option<Message> {
-        if self.skipping {
-            None
-        } else {
-            parse(std::mem::take(&mut self.bytes))
-        }
+        let rest = self.rest();
+        if self.skipping { None } else { parse(rest) }
     }
 
     fn overlong(&mut self) -> Option<Message> {
-        if self.bytes.len() <= MAX_LINE {
+        if self.bytes.len() <= MAX_LINE && !self.skipping {
             return None;
         }
         self.bytes = Vec::new();

@@ -42,7 +42,7 @@ impl Peer {
     pub async fn receive(&mut self) -> Option<String> {
         loop {
             match self.output.recv().await? {
-                Output::Line(line) => return Some(line.trim_end().to_string()),
+                Output::Line(line) => return Some(text(&line)),
                 Output::Flush(done) => drop(done.send(())),
             }
         }
@@ -63,10 +63,14 @@ impl Listener {
         let mut lines = Vec::new();
         while let Some(output) = self.0.recv().await {
             match output {
-                Output::Line(line) => lines.push(line.trim_end().to_string()),
+                Output::Line(line) => lines.push(text(&line)),
                 Output::Flush(done) => drop(done.send(())),
             }
         }
         lines
     }
+}
+
+fn text(line: &[u8]) -> String {
+    String::from_utf8_lossy(line).trim_end().to_string()
 }

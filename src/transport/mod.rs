@@ -4,11 +4,13 @@ mod lines;
 mod memory;
 mod outgoing;
 pub mod ready;
+mod room;
 mod stdio;
 
-pub use lines::{BadLine, Lines, Message};
+pub use lines::{BadLine, Lines, MAX_LINE, Message};
 pub use memory::{Peer, memory};
 pub use outgoing::Outgoing;
+pub use room::Room;
 pub use stdio::stdio;
 
 use std::sync::{Arc, Mutex};
@@ -30,5 +32,5 @@ pub struct Connection {
 /// The bytes between the descriptor and `incoming`. Shared with who reads.
 pub type Unread = Arc<Mutex<Lines>>;
 
-/// Messages read ahead of the server.
-const READ_AHEAD: usize = 1024;
+/// Messages read ahead of the server. Each may be long.
+const READ_AHEAD: usize = 16;

@@ -1,18 +1,19 @@
 //! The way out: lines in order, none lost, the sender never held up.
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::{mpsc, oneshot};
 
+use super::room::Room;
+
 /// What waits to be written.
 #[derive(Debug)]
 pub enum Output {
-    /// One JSON text without a line break.
-    Line(String),
+    /// One JSON text and its line break, or what is left of them.
+    Line(Vec<u8>),
     /// Answered when everything before it has been written.
     Flush(oneshot::Sender<()>),
 }
@@ -28,8 +29,8 @@ pub struct Outgoing {
 /// the latter has nothing to do.
 pub struct Direct {
     pub file: File,
-    /// Lines that the writer has not written yet.
-    pub waiting: AtomicUsize,
+    /// For what the writer has not written yet.
+    pub room: Room,
 }
 
 /// A pipe or socket that polls as writable takes so much at once (POSIX's PIPE_BUF).
@@ -41,15 +42,24 @@ impl Outgoing {
     }
 
     /// Sends a line. If the client has gone it is dropped; the connection's `gone` tells.
-    pub fn line(&self, mut line: String) {
-        line.push('\n');
+    pub fn line(&self, line: String) {
+        let mut line = line.into_bytes();
+        line.push(b'\n');
         if let Some(direct) = &self.direct {
-            if direct.takes(&line) && (&direct.file).write_all(line.as_bytes()).is_ok() {
+            let written = direct.write(&line);
+            if written == line.len() {
                 return;
             }
-            direct.waiting.fetch_add(1, Ordering::AcqRel);
+            line.drain(..written);
+            direct.room.taken(line.len());
         }
         let _ = self.queue.send(Output::Line(line));
+    }
+
+    /// The room for what waits to be written; there always is if nobody counts.
+    pub fn room(&self) -> Room {
+        let counted = self.direct.as_ref().map(|direct| direct.room.clone());
+        counted.unwrap_or_default()
     }
 
     /// Completes when everything sent so far has been written, or the client has gone.
@@ -62,8 +72,21 @@ impl Outgoing {
 }
 
 impl Direct {
-    fn takes(&self, line: &str) -> bool {
-        if line.len() > SHORT || self.waiting.load(Ordering::Acquire) > 0 {
+    /// Writes as much of a line as goes at once; what goes wrong the writer meets again.
+    fn write(&self, line: &[u8]) -> usize {
+        let mut written = 0;
+        while written < line.len() && self.takes(line.len() - written) {
+            match (&self.file).write(&line[written..]) {
+                Ok(length) => written += length,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        written
+    }
+
+    fn takes(&self, length: usize) -> bool {
+        if length > SHORT || !self.room.is_empty() {
             return false;
         }
         let mut descriptors = [PollFd::new(&self.file, PollFlags::OUT)];

@@ -6,7 +6,6 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::thread;
 
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::{Lines, Message};
 use super::outgoing::{Direct, Outgoing, Output};
+use super::room::Room;
 use super::{Connection, READ_AHEAD, Unread, ready};
 
 /// Serves the client on `input` and `output`, which the connection owns from here on.
@@ -98,7 +98,7 @@ async fn read_ready(input: AsyncFd<File>, reader: Reader) -> io::Result<()> {
                 if !is_readable(file)? {
                     return Err(io::ErrorKind::WouldBlock.into());
                 }
-                file.read(&mut chunk)
+                read(&mut file, &mut chunk)
             })
             .await?;
         if length == 0 {
@@ -118,7 +118,7 @@ fn read_blocking(mut input: File, reader: &Reader) -> io::Result<()> {
         }
         // A regular file, which never lets us wait: nobody else finds bytes under way.
         let mut unread = lock(&reader.unread);
-        let length = input.read(&mut chunk)?;
+        let length = read(&mut input, &mut chunk)?;
         unread.push(&chunk[..length]);
         drop(unread);
         if length == 0 {
@@ -152,6 +152,16 @@ impl Reader {
     }
 }
 
+/// A process that was stopped and goes on may find its calls interrupted.
+fn read(mut file: impl Read, chunk: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(chunk) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 fn is_readable(file: &File) -> io::Result<bool> {
     let mut descriptors = [PollFd::new(file, PollFlags::IN)];
     let now = Timespec {
@@ -165,7 +175,7 @@ fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
     let (queue, lines) = mpsc::unbounded_channel();
     let direct = Arc::new(Direct {
         file: File::from(output),
-        waiting: AtomicUsize::new(0),
+        room: Room::default(),
     });
     let writer = Arc::clone(&direct);
     thread::Builder::new()
@@ -183,13 +193,35 @@ fn write(direct: &Direct, mut lines: mpsc::UnboundedReceiver<Output>) -> io::Res
     while let Some(next) = lines.blocking_recv() {
         match next {
             Output::Line(line) => {
-                (&direct.file).write_all(line.as_bytes())?;
-                direct.waiting.fetch_sub(1, Ordering::AcqRel);
+                write_whole(&direct.file, &line)?;
+                direct.room.freed(line.len());
             }
             Output::Flush(done) => drop(done.send(())),
         }
     }
     Ok(())
+}
+
+/// Writes all of `bytes`, also to a descriptor that somebody has made non-blocking.
+fn write_whole(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) => bytes = &bytes[length..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for_room(file)?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn wait_for_room(file: &File) -> io::Result<()> {
+    let mut descriptors = [PollFd::new(file, PollFlags::OUT)];
+    match poll(&mut descriptors, None) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// After the client's last word: waits until it cannot hear ours either, because it closed

@@ -6,7 +6,10 @@
 unsafe extern "C" {}
 
 mod complete;
+mod disk;
 mod eras;
+mod fuzz;
+mod input;
 mod interrupt;
 mod libraries;
 mod load;
@@ -23,6 +26,7 @@ mod soundness;
 mod stubs;
 mod support;
 mod survival;
+mod suspended;
 mod tidy;
 mod transcripts;
 mod typecheck;

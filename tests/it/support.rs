@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ pub fn library(directory: &Path, name: &str, source: &str) {
     }
 }
 
-/// A hang is a failure: no process lives longer than this.
+/// A hang is a failure: no process that was heard of no later than this ago lives on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where servers under test keep their files.
@@ -118,6 +118,8 @@ pub struct Client {
     output: BufReader<ChildStdout>,
     next_id: u64,
     over: Arc<AtomicBool>,
+    /// When the server last said something.
+    heard: Arc<Mutex<Instant>>,
 }
 
 impl Client {
@@ -139,13 +141,15 @@ impl Client {
         let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let input = child.stdin.take();
         let over = Arc::new(AtomicBool::new(false));
-        watch(child.id(), Arc::clone(&over));
+        let heard = Arc::new(Mutex::new(Instant::now()));
+        watch(child.id(), Arc::clone(&over), Arc::clone(&heard));
         Client {
             child,
             input,
             output,
             next_id: 0,
             over,
+            heard,
         }
     }
 
@@ -211,6 +215,7 @@ impl Client {
         self.output
             .read_line(&mut line)
             .expect("output is readable text");
+        *self.heard.lock().expect("nobody panics with it") = Instant::now();
         line
     }
 
@@ -313,11 +318,11 @@ pub fn payload(reply: &Value) -> (Value, bool) {
     )
 }
 
-fn watch(pid: u32, over: Arc<AtomicBool>) {
-    let limit = Instant::now() + PATIENCE;
+fn watch(pid: u32, over: Arc<AtomicBool>, heard: Arc<Mutex<Instant>>) {
     thread::spawn(move || {
         while !over.load(Ordering::Relaxed) {
-            if Instant::now() > limit {
+            let silence = heard.lock().expect("nobody panics with it").elapsed();
+            if silence > PATIENCE {
                 eprintln!("process {pid} hangs; ending it");
                 kill("KILL", pid);
                 return;
