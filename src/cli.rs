@@ -1,28 +1,30 @@
 //! The command line; the only place that ends the process.
 
-use std::io::{IsTerminal, Write};
-use std::os::fd::{AsFd, RawFd};
+use std::io::{IsTerminal, Read, Write};
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::time::Duration;
 
-use clap::CommandFactory;
-use tokio::sync::mpsc;
+use clap::{CommandFactory, FromArgMatches};
 
-use crate::capture::Capture;
-use crate::evaluator::Evaluator;
-use crate::phrase_log::PhraseLog;
-use crate::protocol::mcp::Negotiation;
-use crate::reexec::{self, Beginning, Handover};
-use crate::router::Router;
-use crate::server::{self, Rest, Served};
-use crate::session::{Launcher, Registry, Session};
-use crate::settings::Settings;
-use crate::{Variant, crash, home, logging, process_group, shutdown, stdio, transport, worker};
+use crate::reexec::{self, Beginning};
+use crate::service::{self, Before, Client, Clients, Prepared};
+use crate::settings::{self, Settings};
+use crate::socket::{self, Claimed};
+use crate::{Variant, adopt, crash, home, process_group, stdio, worker};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
 #[command(version, about, after_help = AFTER_HELP)]
 struct Arguments {
+    /// Serve on this unix socket, one client at a time; the session outlives them. Where
+    /// another topup serves already, hold on until stdin ends.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// With --socket: end when for so long no client is there and nothing runs.
+    #[arg(long, value_name = "SECONDS", requires = "socket", value_parser = seconds)]
+    idle_timeout: Option<Duration>,
     /// The memory file that the image of this process before this one left; not for people.
     #[arg(long, hide = true)]
     go_on_from: Option<RawFd>,
@@ -58,12 +60,13 @@ pub fn main(variant: Variant) -> ExitCode {
         .bin_name(name)
         .version(version)
         .get_matches();
-    if matches.get_flag("worker") {
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    if arguments.worker {
         std::process::exit(worker::run(variant));
     }
-    let memory = matches.get_one::<RawFd>("go_on_from").copied();
-    let status = match prepare(variant, memory) {
-        Ok(prepared) => serve_reporting(variant, prepared, &beginning),
+    let status = match prepare(variant, &arguments) {
+        Ok(Some(prepared)) => service::run(variant, prepared, &beginning),
+        Ok(None) => 0,
         Err(problem) => {
             say(&problem);
             1
@@ -80,176 +83,116 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "topup: {text}");
 }
 
-/// What is done while there is one thread. `memory` is what the image of this process
-/// before this one left.
-fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> {
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    settings::timeout(seconds).map_err(str::to_string)
+}
+
+/// What is done while there is one thread. `None` if there is nothing to serve.
+fn prepare(variant: Variant, arguments: &Arguments) -> Result<Option<Prepared>, String> {
     home::remember();
     crash::leave_signals();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         say(&problem);
         std::process::exit(2)
     });
-    if let Some(memory) = memory {
-        let received = reexec::receive(memory);
-        let (handover, [unread, log]) = received.map_err(|e| format!("going on: {e}"))?;
-        let resumed = stdio::resume(handover.private());
-        let (private, capture) = resumed.map_err(|e| format!("going on: {e}"))?;
-        return Ok(Prepared {
-            settings,
-            private,
-            capture,
-            before: Some(Before {
-                handover,
-                unread,
-                log,
-            }),
-        });
+    if let Some(memory) = arguments.go_on_from {
+        let resumed = resume(settings, memory, arguments);
+        return resumed.map(Some).map_err(|e| format!("going on: {e}"));
     }
-    if std::io::stdin().is_terminal() {
+    let socket = arguments.socket.as_deref().map(listen).transpose()?;
+    if let Some((Claimed::Live, path)) = &socket {
+        hold_on(path);
+        return Ok(None);
+    }
+    if socket.is_none() && std::io::stdin().is_terminal() {
         say(&format!(
             "the {} OCaml toplevel waits for MCP messages on stdin (see --help; end with Ctrl-D)",
             variant.name()
         ));
     }
     let (private, capture) = stdio::take().map_err(|e| format!("taking stdin and stdout: {e}"))?;
+    let clients = match socket {
+        Some((Claimed::Ours(listener), path)) => Clients::Socket {
+            listener: stdio::private(&listener).map_err(|e| e.to_string())?,
+            path,
+            idle_timeout: arguments.idle_timeout,
+            client: None,
+        },
+        _ => Clients::Stdio(Client {
+            input: private.input,
+            output: private.output,
+        }),
+    };
+    Ok(Some(Prepared {
+        settings,
+        log_lines: private.log,
+        capture,
+        clients,
+        before: None,
+    }))
+}
+
+/// Claims a socket; also returns its absolute path.
+fn listen(path: &Path) -> Result<(Claimed, PathBuf), String> {
+    let failed = |error: std::io::Error| format!("--socket {}: {error}", path.display());
+    let absolute = home::expand(path.as_os_str())
+        .and_then(std::path::absolute)
+        .map_err(failed)?;
+    let claimed = socket::claim(&absolute).map_err(failed)?;
+    if let Claimed::Ours(_) = claimed {
+        say(&format!("serving on {}", absolute.display()));
+    }
+    Ok((claimed, absolute))
+}
+
+/// Another process serves; who started this one may need it for the tunnel that it is in.
+fn hold_on(path: &Path) {
+    say(&format!(
+        "a topup serves on {} already; holding on until stdin ends",
+        path.display()
+    ));
+    let mut chunk = [0; 4096];
+    while std::io::stdin()
+        .read(&mut chunk)
+        .is_ok_and(|length| length > 0)
+    {}
+}
+
+/// Goes on where the image of this process before this one ended.
+fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::Result<Prepared> {
+    let (handover, [unread, log]) = reexec::receive(memory)?;
+    let own = |number| stdio::own(adopt::file(number));
+    let client = match handover.client {
+        Some([input, output]) => Some(Client {
+            input: own(input)?.into(),
+            output: own(output)?.into(),
+        }),
+        None => None,
+    };
+    let path = arguments
+        .socket
+        .as_deref()
+        .map(|path| home::expand(path.as_os_str()).and_then(std::path::absolute));
+    let clients = match (handover.listener, client) {
+        (Some(listener), client) => Clients::Socket {
+            listener: own(listener)?.into(),
+            path: path.transpose()?.unwrap_or_default(),
+            idle_timeout: arguments.idle_timeout,
+            client,
+        },
+        (None, Some(client)) => Clients::Stdio(client),
+        (None, None) => return Err(std::io::Error::other("there is no client")),
+    };
     Ok(Prepared {
         settings,
-        private,
-        capture,
-        before: None,
-    })
-}
-
-struct Prepared {
-    settings: Settings,
-    private: stdio::Private,
-    capture: Capture,
-    before: Option<Before>,
-}
-
-/// What the image of this process before this one left.
-struct Before {
-    handover: Handover,
-    unread: Vec<u8>,
-    log: Vec<u8>,
-}
-
-/// Serves and returns the process's status. Problems go to the original stderr, which fd 2
-/// no longer is.
-fn serve_reporting(variant: Variant, prepared: Prepared, beginning: &Beginning) -> i32 {
-    let stderr = prepared.private.log.try_clone();
-    match serve(variant, prepared, beginning) {
-        Ok(()) => 0,
-        Err(problem) => {
-            if let Ok(mut stderr) = stderr {
-                let _ = writeln!(stderr, "topup: {problem}");
-            }
-            1
-        }
-    }
-}
-
-/// Serves the client; if user code brings the process to its end, a fresh image of it does
-/// from there on, and this one does not return.
-fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<(), String> {
-    let Prepared {
-        settings,
-        private,
-        capture,
-        before,
-    } = prepared;
-    let copy = |fd: &dyn AsFd| fd.as_fd().try_clone_to_owned().map_err(|e| e.to_string());
-    let (input, output) = (copy(&private.input)?, copy(&private.output)?);
-    let log_lines = private.log.try_clone().map_err(|e| e.to_string())?;
-    logging::install(log_lines, settings.log_level);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
-    let served = runtime.block_on(async {
-        let shutdown = shutdown::on_signal().map_err(|e| format!("installing signals: {e}"))?;
-        let (ended, ends) = mpsc::unbounded_channel();
-        let log = match &before {
-            Some(Before { handover, log, .. }) => PhraseLog::resume(
-                settings.phrase_log.clone(),
-                handover.no_log.as_deref().map_or(Ok(log), Err),
-            ),
-            None => PhraseLog::open(settings.phrase_log.clone()),
-        };
-        let unusable = log.unusable();
-        let evaluator = Evaluator::start_with(
-            variant,
-            Some(capture),
-            settings.clone(),
+        log_lines: own(handover.log_lines)?,
+        capture: stdio::capture()?,
+        clients,
+        before: Some(Before {
+            handover,
+            unread,
             log,
-            Some(ended.clone()),
-        );
-        let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
-        crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
-        let local = Arc::new(Session::local(evaluator));
-        if let Some(reason) = unusable {
-            local.notify(reason);
-        }
-        let registry = Registry::new(Launcher::new(beginning.clone(), settings));
-        let router = Arc::new(Router::new(Arc::clone(&local), registry));
-        let unread = before.as_ref().map_or(&[][..], |before| &before.unread);
-        let connection = transport::stdio(input, output, unread).map_err(|e| e.to_string())?;
-        let negotiation = match &before {
-            Some(Before { handover, .. }) => {
-                local.begin_recovery(handover).await;
-                Negotiation::resume(handover.revision.as_deref())
-            }
-            None => Negotiation::default(),
-        };
-        let served = server::serve(connection, negotiation, router, shutdown, ends).await;
-        let Served::Fell(rest) = served else {
-            return Ok(());
-        };
-        let ends = before
-            .map(|before| before.handover.ends)
-            .unwrap_or_default();
-        Err(go_on(beginning, &private, rest, &local, ends))
-    });
-    // Programs that are waited for are about to be ended.
-    runtime.shutdown_background();
-    served
-}
-
-/// Becomes the next image of this process. Returns only if that fails: why.
-fn go_on(
-    beginning: &Beginning,
-    private: &stdio::Private,
-    rest: Rest,
-    local: &Session,
-    mut ends: Vec<f64>,
-) -> String {
-    process_group::end_all();
-    ends.push(reexec::now());
-    let mut end = rest.end.to_string();
-    let no_log = local.evaluator().no_log();
-    let log = match local.evaluator().log() {
-        Ok((log, _)) => log,
-        Err(_) if no_log.is_some() => Vec::new(),
-        Err(error) => {
-            end += &format!("; {error}");
-            Vec::new()
-        }
-    };
-    let handover = reexec::pass_on(private).map(|private| Handover {
-        private,
-        revision: rest
-            .negotiation
-            .agreed()
-            .map(|revision| revision.name().into()),
-        end,
-        ends,
-        no_log,
-        skipped: local.evaluator().skipped(),
-        lengths: [rest.unread.len() as u64, log.len() as u64],
-    });
-    let failed = match handover {
-        Ok(handover) => beginning.again(&handover, [&rest.unread, &log]),
-        Err(error) => error,
-    };
-    format!("{}, and going on failed: {failed}", rest.end)
+        }),
+    })
 }

@@ -63,6 +63,7 @@ static PROCESS: AtomicI32 = AtomicI32::new(0);
 static LOOP_THREAD: AtomicI32 = AtomicI32::new(0);
 /// The process number of a worker.
 static WORKER: AtomicI32 = AtomicI32::new(-1);
+static IGNORES_HANGUP: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// The handlers that ours stand before, by number; 0 and 1 are the default and none.
 static BEFORE: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
@@ -152,6 +153,11 @@ pub fn keeps_from_exit() -> bool {
     prevents_exit() || WORKER.load(Ordering::Relaxed) == unsafe { libc::getpid() }
 }
 
+/// A SIGHUP from others is no reason to end.
+pub fn ignore_hangup() {
+    IGNORES_HANGUP.store(true, Ordering::Relaxed);
+}
+
 /// The process is about to end because we want it to.
 pub fn ending() {
     ENDING.store(true, Ordering::Release);
@@ -200,7 +206,9 @@ extern "C" fn handler(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             (code == libc::SI_USER || code == libc::SI_QUEUE) && (*info).si_pid() != process;
         let on_loop = libc::gettid() == LOOP_THREAD.load(Ordering::Relaxed);
         let fault = FAULTS.contains(&signal);
-        if !ours || by_others || (fault && on_loop && !sent) {
+        if ours && by_others && signal == libc::SIGHUP && IGNORES_HANGUP.load(Ordering::Relaxed) {
+            // A terminal or a tunnel has gone.
+        } else if !ours || by_others || (fault && on_loop && !sent) {
             if ours && by_others {
                 // What follows is wanted.
                 ENDING.store(true, Ordering::Release);

@@ -15,8 +15,10 @@ pub mod crash;
 mod home;
 mod logging;
 pub mod reexec;
+mod service;
 mod settings;
 mod shutdown;
+mod socket;
 mod stdio;
 
 mod bytes;

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +17,9 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::adopt;
-use crate::stdio::Private;
+use crate::bytes::Bytes;
+use crate::protocol::jsonrpc::Id;
+use crate::session::SessionsLeft;
 
 /// The name of the argument that names the memory file; not for people.
 pub const ARGUMENT: &str = "--go-on-from";
@@ -25,8 +27,15 @@ pub const ARGUMENT: &str = "--go-on-from";
 /// What one image hands to the next.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Handover {
-    /// Descriptors: input, output, log lines.
-    pub private: [RawFd; 3],
+    /// Where log lines go.
+    pub log_lines: RawFd,
+    /// The input and output of the client that is being served.
+    pub client: Option<[RawFd; 2]>,
+    /// The socket that clients connect to.
+    pub listener: Option<RawFd>,
+    /// Calls that were in flight elsewhere, by id, and what they were told.
+    pub calls: Vec<(Id, Vec<Bytes>)>,
+    pub sessions: SessionsLeft,
     /// The revision that the client's handshake settled.
     pub revision: Option<String>,
     /// What happened, in words for the client.
@@ -131,16 +140,6 @@ pub fn now() -> f64 {
 }
 
 impl Handover {
-    /// The client's descriptors. To be called once.
-    pub fn private(&self) -> Private {
-        let [input, output, log] = self.private.map(adopt::file);
-        Private {
-            input: input.into(),
-            output: output.into(),
-            log,
-        }
-    }
-
     /// How many ends there were in the last minute.
     pub fn recent_ends(&self) -> usize {
         let now = now();
@@ -148,15 +147,13 @@ impl Handover {
     }
 }
 
-/// The numbers of the private descriptors, which live on over `exec` from now on.
-pub fn pass_on(private: &Private) -> io::Result<[RawFd; 3]> {
-    let numbers = [
-        private.input.as_fd(),
-        private.output.as_fd(),
-        private.log.as_fd(),
-    ];
-    for descriptor in numbers {
-        fcntl_setfd(descriptor, FdFlags::empty())?;
-    }
-    Ok(numbers.map(|descriptor| descriptor.as_raw_fd()))
+/// The descriptor lives on over `exec` from now on.
+pub fn keep_open(descriptor: BorrowedFd<'_>) -> io::Result<RawFd> {
+    fcntl_setfd(descriptor, FdFlags::empty())?;
+    Ok(descriptor.as_raw_fd())
+}
+
+/// The descriptor ends with this image, as it would have but for [`keep_open`].
+pub fn close_on_exec(descriptor: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(fcntl_setfd(descriptor, FdFlags::CLOEXEC)?)
 }

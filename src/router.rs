@@ -53,6 +53,11 @@ impl Router {
         self.local.fallen(end)
     }
 
+    /// Whether anything runs anywhere.
+    pub fn is_busy(&self) -> bool {
+        self.local.is_busy() || self.registry.is_busy()
+    }
+
     /// Interrupts what runs in the session `name`, if there is one and anything does.
     pub fn cancel(&self, name: &str) {
         if name == LOCAL {

@@ -11,14 +11,21 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::interrupt;
+use crate::{crash, interrupt};
 
 /// Cancels the returned token at the first signal. A second one ends the process at once.
-/// To be called inside the tokio runtime.
-pub fn on_signal() -> io::Result<CancellationToken> {
+/// With `outlives_terminal` SIGHUP is none of them. To be called inside the tokio runtime.
+pub fn on_signal(outlives_terminal: bool) -> io::Result<CancellationToken> {
     let (read, write) = StdStream::pair()?;
     let seen = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGHUP] {
+    let signals: &[i32] = match outlives_terminal {
+        true => &[SIGTERM],
+        false => &[SIGTERM, SIGHUP],
+    };
+    if outlives_terminal {
+        crash::ignore_hangup();
+    }
+    for &signal in signals {
         // The order matters: the first signal sets the flag that the second one finds.
         signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&seen))?;
         signal_hook::flag::register(signal, Arc::clone(&seen))?;

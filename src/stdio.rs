@@ -22,17 +22,16 @@ pub struct Private {
     pub log: File,
 }
 
-/// The private descriptors of the image before this one, and a capture behind fds 1 and 2.
-pub fn resume(private: Private) -> io::Result<(Private, Capture)> {
-    for descriptor in [
-        private.input.as_fd(),
-        private.output.as_fd(),
-        private.log.as_fd(),
-    ] {
-        fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
-    }
+/// A descriptor of the image before this one, which is private again.
+pub fn own(file: File) -> io::Result<File> {
+    fcntl_setfd(&file, FdFlags::CLOEXEC)?;
+    Ok(file)
+}
+
+/// `/dev/null` behind fd 0, and a capture behind 1 and 2.
+pub fn capture() -> io::Result<Capture> {
     rustix::stdio::dup2_stdin(&null()?)?;
-    Ok((private, Capture::start()?))
+    Capture::start()
 }
 
 fn null() -> io::Result<File> {

@@ -11,10 +11,15 @@ mod stream;
 
 use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use serde::{Deserialize, Serialize};
+
+use crate::adopt;
 use crate::overflow::Cut;
+use crate::reexec::{close_on_exec, keep_open};
 pub use place::IN_MEMORY;
 use place::Place;
 use stream::{Stream, copy, length, lock, read};
@@ -103,6 +108,35 @@ impl Shared {
             offset: Arc::default(),
         }
     }
+
+    fn leave(&self) -> io::Result<StreamLeft> {
+        let file = lock(&self.file);
+        keep_open(file.as_fd())?;
+        Ok(StreamLeft {
+            file: file.as_raw_fd(),
+            is_in_memory: self.in_memory.load(Ordering::Relaxed),
+            offset: self.offset.load(Ordering::Relaxed),
+        })
+    }
+
+    fn resume(left: StreamLeft) -> io::Result<Shared> {
+        let file = adopt::file(left.file);
+        close_on_exec(file.as_fd())?;
+        let shared = Shared::new(Place {
+            file,
+            is_in_memory: left.is_in_memory,
+        });
+        shared.offset.store(left.offset, Ordering::Relaxed);
+        Ok(shared)
+    }
+}
+
+/// A stream's file, from one image of this process to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct StreamLeft {
+    file: RawFd,
+    is_in_memory: bool,
+    offset: u64,
 }
 
 /// The sizes of both files.
@@ -115,6 +149,18 @@ impl Meter {
         let places = [Place::find()?, Place::find()?];
         let copies = [places[0].file.try_clone()?, places[1].file.try_clone()?];
         Ok((Meter(places.map(Shared::new)), copies))
+    }
+
+    /// Leaves the files to the next image of this process.
+    pub fn leave(&self) -> io::Result<[StreamLeft; 2]> {
+        let [stdout, stderr] = &self.0;
+        Ok([stdout.leave()?, stderr.leave()?])
+    }
+
+    /// Over the files that the image before this one left.
+    pub fn resume(left: [StreamLeft; 2]) -> io::Result<Meter> {
+        let [stdout, stderr] = left;
+        Ok(Meter([Shared::resume(stdout)?, Shared::resume(stderr)?]))
     }
 
     /// Up to where the files have been reported.

@@ -6,21 +6,20 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
 use crate::capture::Meter;
 use crate::crash::End;
-
-/// The JSON of a reply.
-pub type Line = Vec<u8>;
+use crate::session::{Journal, Line};
 
 /// Something for a worker to do.
 pub struct Request {
@@ -38,6 +37,18 @@ pub struct Conversation {
     meter: Meter,
     at: AtomicUsize,
     groups: Mutex<Vec<i32>>,
+    outstanding: Mutex<Outstanding>,
+    journal: Mutex<Arc<Journal>>,
+}
+
+/// The request that has no reply yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub enum Outstanding {
+    #[default]
+    None,
+    Job,
+    /// For a copy; of no use to another image of this process.
+    Copy,
 }
 
 impl Conversation {
@@ -50,6 +61,8 @@ impl Conversation {
             meter,
             at: AtomicUsize::new(0),
             groups: Mutex::default(),
+            outstanding: Mutex::default(),
+            journal: Mutex::default(),
         })
     }
 
@@ -66,8 +79,7 @@ impl Conversation {
             reply,
         }) = requests.recv().await
         {
-            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            let result = match self.exchange(&line, &descriptors).await {
+            let result = match self.answer(&line, &descriptors).await {
                 Ok(line) => Ok(line),
                 Err(_) => {
                     // It has ended, or has closed its socket and is of no use any more.
@@ -80,6 +92,31 @@ impl Conversation {
             };
             reply(result);
         }
+    }
+
+    /// What the worker says to a request, or has said to it.
+    async fn answer(&self, line: &[u8], descriptors: &[OwnedFd]) -> io::Result<Line> {
+        if !descriptors.is_empty() {
+            *lock(&self.outstanding) = Outstanding::Copy;
+            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+            return self.exchange(line, &descriptors).await;
+        }
+        let journal = Arc::clone(&lock(&self.journal));
+        if let Some(reply) = journal.reply_of_before() {
+            return Ok(reply);
+        }
+        let outstanding = self.outstanding();
+        let reply = if journal.was_sent() && outstanding == Outstanding::Job {
+            self.reply().await?
+        } else {
+            if outstanding != Outstanding::None {
+                self.reply().await?;
+            }
+            *lock(&self.outstanding) = Outstanding::Job;
+            self.exchange(line, &[]).await?
+        };
+        journal.add(&reply);
+        Ok(reply)
     }
 
     /// Sends a request and receives its reply.
@@ -112,6 +149,7 @@ impl Conversation {
         loop {
             while let Some(line) = self.next_line() {
                 if let Some(reply) = self.understand(&line) {
+                    *lock(&self.outstanding) = Outstanding::None;
                     return Ok(reply);
                 }
             }
@@ -170,9 +208,25 @@ impl Conversation {
         lock(&self.groups).clone()
     }
 
-    /// The number of the socket, and what was read of a line that is not complete.
-    pub fn left(&self) -> (RawFd, Vec<u8>) {
-        (self.socket.as_raw_fd(), lock(&self.bytes).clone())
+    /// What the call whose turn it is has been told goes there from now on.
+    pub fn keep(&self, journal: &Arc<Journal>) {
+        *lock(&self.journal) = Arc::clone(journal);
+    }
+
+    pub fn outstanding(&self) -> Outstanding {
+        *lock(&self.outstanding)
+    }
+
+    /// The socket, and what was read of a line that is not complete.
+    pub fn left(&self) -> (BorrowedFd<'_>, Vec<u8>) {
+        (self.socket.as_fd(), lock(&self.bytes).clone())
+    }
+
+    /// Goes on where the image before this one left it.
+    pub fn resume(&self, bytes: Vec<u8>, outstanding: Outstanding, groups: Vec<i32>) {
+        *lock(&self.bytes) = bytes;
+        *lock(&self.outstanding) = outstanding;
+        *lock(&self.groups) = groups;
     }
 }
 

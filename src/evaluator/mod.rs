@@ -1,6 +1,7 @@
 //! The handle on a toplevel: jobs, deadlines, interrupts.
 
 mod conversation;
+mod left;
 mod reaper;
 mod recovery;
 mod soon;
@@ -27,6 +28,7 @@ use crate::job::{Eval, Job};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
+pub use left::WorkerLeft;
 use thread::Thread;
 pub use worker::Worker;
 

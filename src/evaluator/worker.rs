@@ -4,16 +4,17 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::conversation::{Conversation, Line, Request};
+use super::conversation::{Conversation, Request};
 use super::{Evaluator, ended};
 use crate::capture::Meter;
 use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::job::Job;
 use crate::process_group;
+use crate::session::{Journal, Line};
 use crate::worker::Join;
 
 /// A worker process, which is killed when this is dropped.
@@ -77,6 +78,19 @@ impl Worker {
         })
     }
 
+    /// A worker that ended before this image of the server's process began.
+    pub fn that_has_ended() -> io::Result<Worker> {
+        let (socket, _) = std::os::unix::net::UnixStream::pair()?;
+        let (meter, _) = Meter::start()?;
+        Ok(Worker {
+            pid: getpid(),
+            conversation: Arc::new(Conversation::new(socket.into(), meter.clone())?),
+            meter,
+            requests: mpsc::unbounded_channel().0,
+            ended: watch::channel(Some(End::Exit(0))).1,
+        })
+    }
+
     pub fn send<J: Job>(
         &self,
         job: J,
@@ -86,6 +100,15 @@ impl Worker {
         let line = format!("{} {given}\n", J::NAME);
         self.conversation.begin_replay();
         self.request(line, Vec::new(), |reply| answer(&reply))
+    }
+
+    /// What the call whose turn it is has been told; until the next one's turn.
+    pub fn keep(&self, journal: &Arc<Journal>) {
+        self.conversation.keep(journal);
+    }
+
+    pub fn conversation(&self) -> &Conversation {
+        &self.conversation
     }
 
     /// Has the worker do what `line` says; `read` understands the reply.

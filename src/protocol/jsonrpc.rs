@@ -1,12 +1,12 @@
 //! JSON-RPC 2.0 envelopes. A response is a `Result`.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::transport::{BadLine, Message};
 
 /// A request's id: a string or a number, echoed as it came.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Id(Value);
 

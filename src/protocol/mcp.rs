@@ -221,6 +221,12 @@ pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
     }
 }
 
+/// The notification that takes a call back, as a client sends it.
+pub fn withdrawal(id: &Id) -> String {
+    let params = json!({ "requestId": id });
+    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
+}
+
 /// The notification that a call goes on: its time in seconds rises, and `message` says where
 /// it is.
 pub fn progress(revision: Revision, token: &Value, elapsed: Duration, message: &str) -> String {

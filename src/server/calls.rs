@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, add_line};
+use super::{Event, Resumed, add_line};
+use crate::bytes::Bytes;
 use crate::crash::End;
 use crate::progress::{self, Progress};
 use crate::protocol::batch::{BatchId, Batches};
@@ -35,6 +36,8 @@ pub struct Server {
     pub pending_bytes: usize,
     /// How many calls there were.
     pub calls: u64,
+    /// Calls that were in flight when the image before this one ended.
+    pub resumed: Resumed,
 }
 
 /// A call in flight.
@@ -127,7 +130,7 @@ impl Server {
             )) => {
                 self.calls += 1;
                 let pending = Pending {
-                    ticket: Ticket::new(self.outgoing.room()),
+                    ticket: Ticket::new(self.outgoing.room(), self.resumed.take(&id)),
                     number: self.calls,
                     line,
                     withdrawn: false,
@@ -228,23 +231,34 @@ impl Server {
     }
 
     /// The call that ran when the process came to its `end` gets its reply; the lines of
-    /// those that were not answered are returned, in the order in which they came.
-    pub fn fall(&mut self, end: End) -> Vec<u8> {
+    /// those that were not answered are returned, in the order in which they came, and which
+    /// of them go on elsewhere.
+    pub fn fall(&mut self, end: End) -> (Vec<u8>, Vec<(Id, Vec<Bytes>)>) {
         let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
         calls.sort_by_key(|(_, pending)| pending.number);
-        let mut rest = Vec::new();
+        let (mut rest, mut elsewhere) = (Vec::new(), Vec::new());
         for (id, pending) in calls {
             if pending.ticket.has_begun() {
                 let answer = self.router.fallen(end);
                 let result = mcp::call_result(pending.revision, answer);
                 let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
                 self.send(pending.batch, reply);
-            } else if !pending.withdrawn {
-                add_line(&mut rest, &pending.line);
-                self.send(pending.batch, None);
+                continue;
+            }
+            let told = pending.ticket.journal.replies();
+            if told.is_none() && pending.withdrawn {
+                continue;
+            }
+            add_line(&mut rest, &pending.line);
+            if pending.withdrawn {
+                add_line(&mut rest, mcp::withdrawal(&id).as_bytes());
+            }
+            self.send(pending.batch, None);
+            if let Some(told) = told {
+                elsewhere.push((id, told.into_iter().map(Bytes).collect()));
             }
         }
-        rest
+        (rest, elsewhere)
     }
 
     /// Completes when the client has all that was sent, or will not take it.

@@ -10,11 +10,13 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::bytes::Bytes;
 use crate::crash::End;
 use crate::protocol::batch::Batches;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
 use crate::router::Router;
+use crate::session::Line;
 use crate::tools::Answer;
 use crate::transport::{Connection, Message, Room};
 use calls::Server;
@@ -55,7 +57,38 @@ pub struct Rest {
     pub unread: Vec<u8>,
     /// What the handshake settled.
     pub negotiation: Negotiation,
+    /// Calls that go on elsewhere, by id, and what they were told there. They are among the
+    /// input that is not answered.
+    pub calls: Vec<(Id, Vec<Bytes>)>,
     pub end: End,
+}
+
+impl Rest {
+    /// There was no client.
+    pub fn of_nobody(end: End) -> Rest {
+        Rest {
+            unread: Vec::new(),
+            negotiation: Negotiation::default(),
+            calls: Vec::new(),
+            end,
+        }
+    }
+}
+
+/// The calls that went on while this process went on in another image.
+#[derive(Default)]
+pub struct Resumed(HashMap<Id, Vec<Bytes>>);
+
+impl Resumed {
+    pub fn new(calls: Vec<(Id, Vec<Bytes>)>) -> Resumed {
+        Resumed(calls.into_iter().collect())
+    }
+
+    /// What the call was told; once.
+    fn take(&mut self, id: &Id) -> Option<Vec<Line>> {
+        let replies = self.0.remove(id)?;
+        Some(replies.into_iter().map(|reply| reply.0).collect())
+    }
 }
 
 /// Serves one connection until the client has gone, `shutdown` is cancelled, or something
@@ -65,13 +98,15 @@ pub async fn serve(
     negotiation: Negotiation,
     router: Arc<Router>,
     shutdown: CancellationToken,
-    mut ends: mpsc::UnboundedReceiver<End>,
+    ends: &mut mpsc::UnboundedReceiver<End>,
+    resumed: Resumed,
 ) -> Served {
     let Connection {
         mut incoming,
         outgoing,
         gone,
         unread,
+        calls_outlive_it,
     } = connection;
     let (events, mut from_calls) = mpsc::unbounded_channel();
     let mut server = Server {
@@ -83,6 +118,7 @@ pub async fn serve(
         pending: HashMap::new(),
         pending_bytes: 0,
         calls: 0,
+        resumed,
     };
     let room = server.outgoing.room();
     let mut open = true;
@@ -108,7 +144,7 @@ pub async fn serve(
             } => server.goes_on(&id, elapsed, &message),
             Event::Finished { id, answer } => server.finish(id, answer),
             Event::Fell(end) => {
-                let mut rest = server.fall(end);
+                let (mut rest, calls) = server.fall(end);
                 server.flushed(&gone, &shutdown).await;
                 // Nothing is awaited from here on, so nobody reads meanwhile.
                 while let Ok(message) = incoming.try_recv() {
@@ -118,11 +154,14 @@ pub async fn serve(
                 return Served::Fell(Rest {
                     unread: rest,
                     negotiation: server.negotiation,
+                    calls,
                     end,
                 });
             }
             Event::Stop => {
-                server.abandon();
+                if !calls_outlive_it || shutdown.is_cancelled() {
+                    server.abandon();
+                }
                 return Served::Done;
             }
         }

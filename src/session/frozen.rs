@@ -1,12 +1,17 @@
 //! Instant checkpoints: copies of the processes of named sessions as they were when they
 //! were checkpointed, which do nothing but wait to be copied again.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::{Turn, lock};
+use serde::{Deserialize, Serialize};
+
+use super::left::leave;
+use super::{Launcher, Turn, lock};
+use crate::bytes::Bytes;
 use crate::error::EvaluatorError;
-use crate::evaluator::Evaluator;
+use crate::evaluator::{Evaluator, WorkerLeft};
 
 /// The latest ones; shared by all named sessions of a server.
 #[derive(Default)]
@@ -42,6 +47,44 @@ impl Frozen {
     }
 }
 
+/// A checkpoint, from one image of the server's process to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FrozenLeft {
+    path: PathBuf,
+    source: Bytes,
+    phrases: usize,
+    worker: WorkerLeft,
+}
+
+impl Frozen {
+    pub fn leave(&self) -> io::Result<Vec<FrozenLeft>> {
+        let mut left = Vec::new();
+        for checkpoint in lock(&self.0).iter() {
+            if let Some(worker) = leave(&checkpoint.evaluator)? {
+                left.push(FrozenLeft {
+                    path: checkpoint.path.clone(),
+                    source: Bytes(checkpoint.source.clone()),
+                    phrases: checkpoint.phrases,
+                    worker,
+                });
+            }
+        }
+        Ok(left)
+    }
+
+    pub fn resume(&self, left: Vec<FrozenLeft>, launcher: &Launcher) -> io::Result<()> {
+        for checkpoint in left {
+            self.keep(Checkpoint {
+                path: checkpoint.path,
+                source: checkpoint.source.0,
+                phrases: checkpoint.phrases,
+                evaluator: Arc::new(launcher.resume(checkpoint.worker)?),
+            });
+        }
+        Ok(())
+    }
+}
+
 impl Turn<'_> {
     /// Keeps a copy of a named session's process for the checkpoint at `path`; for the local
     /// one there is none.
@@ -72,7 +115,7 @@ impl Turn<'_> {
         let log = named.launcher.log(&named.name);
         match named.launcher.copy(&evaluator, log).await {
             Ok(copy) => {
-                named.forget_prewarm();
+                named.set_prewarmed(None);
                 self.session.go_on_with(copy);
                 Some(phrases)
             }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, getpid, set_child_subreaper};
 
 use crate::capture::Meter;
 use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluator, Worker};
+use crate::evaluator::{Evaluator, Worker, WorkerLeft};
 use crate::home;
 use crate::phrase_log::Place;
 use crate::reexec::Beginning;
@@ -34,14 +34,6 @@ impl Launcher {
             settings,
             copying: Default::default(),
         }
-    }
-
-    pub fn beginning(&self) -> &Beginning {
-        &self.beginning
-    }
-
-    pub fn settings(&self) -> &Settings {
-        &self.settings
     }
 
     /// Starts a fresh process of this program. `log` is where its phrase log will be.
@@ -95,6 +87,22 @@ impl Launcher {
         let (socket, meter) = copied?;
         let worker = Worker::join(socket, meter, &self.join(log), None).await?;
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
+    }
+
+    /// The toplevel of a worker that the image of this process before this one left.
+    pub fn resume(&self, left: WorkerLeft) -> io::Result<Evaluator> {
+        Ok(Evaluator::of_worker(
+            Worker::resume(left)?,
+            self.settings.clone(),
+        ))
+    }
+
+    /// The toplevel of a worker that had ended by then.
+    pub fn ended(&self) -> io::Result<Evaluator> {
+        Ok(Evaluator::of_worker(
+            Worker::that_has_ended()?,
+            self.settings.clone(),
+        ))
     }
 
     fn join(&self, log: Option<PathBuf>) -> Join {

@@ -1,7 +1,9 @@
 //! A session: a toplevel, one caller at a time.
 
 mod frozen;
+mod journal;
 mod launch;
+mod left;
 mod local;
 mod named;
 mod pool;
@@ -15,7 +17,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub use frozen::Frozen;
+pub use journal::{Journal, Line};
 pub use launch::Launcher;
+pub use left::SessionsLeft;
 pub use recipes::{Changes, Recipe};
 pub use registry::{Listed, Registry, Started};
 
@@ -80,9 +84,29 @@ impl Session {
         };
         match &self.named {
             None => ticket.begun.store(true, Ordering::Relaxed),
-            Some(named) => named.bring_back(&turn).await?,
+            Some(named) => {
+                if let Some(failure) = self.ended_in(ticket) {
+                    return Err(failure);
+                }
+                named.bring_back(&turn).await?;
+                if let Some(worker) = self.evaluator().worker() {
+                    ticket.journal.begin();
+                    worker.keep(&ticket.journal);
+                }
+            }
         }
         Ok(turn)
+    }
+
+    /// What a call gets that was in flight when this process went on in another image, if its
+    /// worker has ended since.
+    fn ended_in(&self, ticket: &Ticket) -> Option<Failure> {
+        let evaluator = self.evaluator();
+        let end = evaluator.worker()?.end()?;
+        ticket.journal.is_resumed().then(|| {
+            let (stdout, stderr) = evaluator.printed();
+            EvaluatorError::Ended(Box::new((end, stdout, stderr))).into()
+        })
     }
 
     /// The first place in the queue, once the client reads what it was told.
@@ -144,12 +168,16 @@ pub struct Ticket {
     begun: Arc<AtomicBool>,
     /// For what the client has not read: while there is none, no turn begins.
     room: Room,
+    /// What a worker has said to it.
+    pub journal: Arc<Journal>,
 }
 
 impl Ticket {
-    pub fn new(room: Room) -> Ticket {
+    /// Of a call that is new, or was in flight when the image before this one ended.
+    pub fn new(room: Room, replies: Option<Vec<Line>>) -> Ticket {
         Ticket {
             room,
+            journal: Arc::new(replies.map_or_else(Journal::default, Journal::resumed)),
             ..Ticket::default()
         }
     }
@@ -197,7 +225,7 @@ impl Turn<'_> {
 
     fn forget_prewarm(&self) {
         if let Some(named) = &self.session.named {
-            named.forget_prewarm();
+            named.set_prewarmed(None);
         }
     }
 

@@ -56,9 +56,14 @@ impl Named {
         }
     }
 
-    /// The session begins afresh, without its prewarm.
-    pub fn forget_prewarm(&self) {
-        lock(&self.state).prewarmed = None;
+    /// How many phrases of the log are the prewarm's; `None` if the session has begun afresh
+    /// without it.
+    pub fn prewarmed(&self) -> Option<usize> {
+        lock(&self.state).prewarmed
+    }
+
+    pub fn set_prewarmed(&self, phrases: Option<usize>) {
+        lock(&self.state).prewarmed = phrases;
     }
 
     /// If the session's process has ended, puts another in its place and runs the phrase log

@@ -14,6 +14,8 @@ pub struct Pool {
     pub recipe: Recipe,
     /// The first one is the session that the pool is named after.
     pub members: Vec<Arc<Session>>,
+    /// What they are copies of.
+    pub template: Option<Arc<Evaluator>>,
     /// Why the siblings are no copies, if they are none.
     pub spawned: Option<String>,
 }
@@ -81,6 +83,7 @@ impl Pool {
         Ok(Pool {
             recipe: recipe.clone(),
             members,
+            template,
             spawned,
         })
     }

@@ -15,9 +15,9 @@ use crate::tools::{Failure, Phase};
 
 /// Owned by the router.
 pub struct Registry {
-    launcher: Arc<Launcher>,
-    frozen: Arc<Frozen>,
-    pools: Mutex<BTreeMap<String, Arc<Pool>>>,
+    pub(super) launcher: Arc<Launcher>,
+    pub(super) frozen: Arc<Frozen>,
+    pub(super) pools: Mutex<BTreeMap<String, Arc<Pool>>>,
     /// One lock a name: who starts or stops a session of that name.
     changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -57,6 +57,13 @@ impl Registry {
         let pools = lock(&self.pools);
         let mut members = pools.values().flat_map(|pool| &pool.members);
         members.find(|session| session.name() == name).cloned()
+    }
+
+    /// Whether anything runs in any of them.
+    pub fn is_busy(&self) -> bool {
+        let pools = lock(&self.pools);
+        let mut members = pools.values().flat_map(|pool| &pool.members);
+        members.any(|session| session.is_busy())
     }
 
     /// Why there is no live session `name`, and what to do.

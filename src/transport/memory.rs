@@ -25,6 +25,7 @@ pub fn memory() -> (Connection, Peer) {
         outgoing,
         gone: CancellationToken::new(),
         unread: Arc::default(),
+        calls_outlive_it: false,
     };
     (connection, Peer { input, output })
 }

@@ -27,6 +27,8 @@ pub struct Connection {
     pub gone: CancellationToken,
     /// What was read and is not in `incoming` yet.
     pub unread: Unread,
+    /// Whether what the client has called for goes on when it has gone.
+    pub calls_outlive_it: bool,
 }
 
 /// The bytes between the descriptor and `incoming`. Shared with who reads.

@@ -39,6 +39,7 @@ pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Conne
         outgoing,
         gone,
         unread,
+        calls_outlive_it: false,
     })
 }
 

@@ -1,0 +1,318 @@
+//! The server: sessions, and the clients that they serve, on stdin and stdout or one after
+//! the other on a socket. If user code brings the process to its end, a fresh image of it
+//! goes on from there.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{Shutdown, shutdown as hang_up};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::capture::Capture;
+use crate::crash::End;
+use crate::evaluator::Evaluator;
+use crate::phrase_log::PhraseLog;
+use crate::protocol::mcp::Negotiation;
+use crate::reexec::{self, Beginning, Handover, keep_open};
+use crate::router::Router;
+use crate::server::{self, Rest, Resumed, Served};
+use crate::session::{Launcher, Registry, Session};
+use crate::settings::Settings;
+use crate::socket::Socket;
+use crate::{Variant, crash, logging, process_group, shutdown, stdio, transport};
+
+/// What there is when serving begins.
+pub struct Prepared {
+    pub settings: Settings,
+    /// The original stderr.
+    pub log_lines: std::fs::File,
+    pub capture: Capture,
+    pub clients: Clients,
+    pub before: Option<Before>,
+}
+
+/// Where clients come from.
+pub enum Clients {
+    /// One, with an input and an output.
+    Stdio(Client),
+    Socket {
+        listener: OwnedFd,
+        path: std::path::PathBuf,
+        /// How long the server stays when nobody is there and nothing runs.
+        idle_timeout: Option<Duration>,
+        /// Who is being served already.
+        client: Option<Client>,
+    },
+}
+
+/// A client's descriptors.
+pub struct Client {
+    pub input: OwnedFd,
+    pub output: OwnedFd,
+}
+
+/// What the image of this process before this one left.
+pub struct Before {
+    pub handover: Handover,
+    pub unread: Vec<u8>,
+    pub log: Vec<u8>,
+}
+
+/// Serves and returns the process's status. Problems go to the original stderr, which fd 2
+/// no longer is.
+pub fn run(variant: Variant, prepared: Prepared, beginning: &Beginning) -> i32 {
+    let stderr = prepared.log_lines.try_clone();
+    match serve(variant, prepared, beginning) {
+        Ok(()) => 0,
+        Err(problem) => {
+            if let Ok(mut stderr) = stderr {
+                let _ = writeln!(stderr, "topup: {problem}");
+            }
+            1
+        }
+    }
+}
+
+fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<(), String> {
+    let log_lines = prepared.log_lines.try_clone().map_err(|e| e.to_string())?;
+    logging::install(log_lines, prepared.settings.log_level);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
+    let served = runtime.block_on(async {
+        let (service, clients) = Service::start(variant, prepared, beginning).await?;
+        service.serve(clients).await
+    });
+    // Programs that are waited for are about to be ended.
+    runtime.shutdown_background();
+    served
+}
+
+struct Service<'a> {
+    beginning: &'a Beginning,
+    log_lines: std::fs::File,
+    router: Arc<Router>,
+    shutdown: CancellationToken,
+    ends: mpsc::UnboundedReceiver<End>,
+    /// When earlier images of this process came to their ends.
+    earlier_ends: Vec<f64>,
+    /// What the client before an exec has sent and agreed on.
+    before: Option<(Vec<u8>, Negotiation, Resumed)>,
+}
+
+impl<'a> Service<'a> {
+    async fn start(
+        variant: Variant,
+        prepared: Prepared,
+        beginning: &'a Beginning,
+    ) -> Result<(Service<'a>, Clients), String> {
+        let Prepared {
+            settings,
+            log_lines,
+            capture,
+            clients,
+            before,
+        } = prepared;
+        let outlives_clients = matches!(clients, Clients::Socket { .. });
+        let shutdown = shutdown::on_signal(outlives_clients);
+        let shutdown = shutdown.map_err(|e| format!("installing signals: {e}"))?;
+        let (ended, ends) = mpsc::unbounded_channel();
+        let place = settings.phrase_log.clone();
+        let log = match &before {
+            Some(Before { handover, log, .. }) => {
+                PhraseLog::resume(place, handover.no_log.as_deref().map_or(Ok(log), Err))
+            }
+            None => PhraseLog::open(place),
+        };
+        let unusable = log.unusable();
+        let (limits, end) = (settings.clone(), Some(ended.clone()));
+        let evaluator = Evaluator::start_with(variant, Some(capture), limits, log, end);
+        let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
+        crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
+        let local = Arc::new(Session::local(evaluator));
+        if let Some(reason) = unusable {
+            local.notify(reason);
+        }
+        let registry = Registry::new(Launcher::new(beginning.clone(), settings));
+        let mut service = Service {
+            beginning,
+            log_lines,
+            router: Arc::new(Router::new(local, registry)),
+            shutdown,
+            ends,
+            earlier_ends: Vec::new(),
+            before: None,
+        };
+        if let Some(before) = before {
+            service.resume(before).await?;
+        }
+        Ok((service, clients))
+    }
+
+    async fn resume(&mut self, before: Before) -> Result<(), String> {
+        let Before {
+            handover, unread, ..
+        } = before;
+        self.router.local().begin_recovery(&handover).await;
+        let resumed = self.router.registry().resume(handover.sessions);
+        resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
+        let negotiation = Negotiation::resume(handover.revision.as_deref());
+        self.before = Some((unread, negotiation, Resumed::new(handover.calls)));
+        self.earlier_ends = handover.ends;
+        Ok(())
+    }
+
+    /// Serves until there are no more clients, or a signal ends it.
+    async fn serve(mut self, clients: Clients) -> Result<(), String> {
+        match clients {
+            Clients::Stdio(client) => match self.client(&client, false).await? {
+                Served::Done => Ok(()),
+                Served::Fell(rest) => Err(self.go_on(Some(&client), None, rest)),
+            },
+            Clients::Socket {
+                listener,
+                path,
+                idle_timeout,
+                client,
+            } => {
+                let socket = Socket::new(listener, path);
+                let socket = socket.map_err(|e| format!("listening: {e}"))?;
+                let served = self.one_by_one(&socket, idle_timeout, client).await;
+                socket.remove();
+                served
+            }
+        }
+    }
+
+    async fn one_by_one(
+        &mut self,
+        socket: &Socket,
+        idle_timeout: Option<Duration>,
+        mut client: Option<Client>,
+    ) -> Result<(), String> {
+        loop {
+            let current = match client.take() {
+                Some(client) => client,
+                None => match self.next_client(socket, idle_timeout).await? {
+                    Next::Client(client) => client,
+                    Next::Over => return Ok(()),
+                    Next::Fell(end) => {
+                        return Err(self.go_on(None, Some(socket), Rest::of_nobody(end)));
+                    }
+                },
+            };
+            let served = self.client(&current, true).await?;
+            if let Served::Fell(rest) = served {
+                return Err(self.go_on(Some(&current), Some(socket), rest));
+            }
+            // It may still have its end open; who reads there learns that we are done.
+            let _ = hang_up(&current.input, Shutdown::Both);
+            if self.shutdown.is_cancelled() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn next_client(
+        &mut self,
+        socket: &Socket,
+        idle_timeout: Option<Duration>,
+    ) -> Result<Next, String> {
+        loop {
+            let idle = tokio::time::sleep(idle_timeout.unwrap_or(Duration::MAX));
+            tokio::select! {
+                biased;
+                _ = self.shutdown.cancelled() => return Ok(Next::Over),
+                Some(end) = self.ends.recv() => return Ok(Next::Fell(end)),
+                client = socket.accept() => {
+                    let copied = client.and_then(|input| {
+                        Ok(Client { output: stdio::private(&input)?, input })
+                    });
+                    return copied.map(Next::Client).map_err(|e| format!("a client: {e}"));
+                }
+                _ = idle => if !self.router.is_busy() {
+                    return Ok(Next::Over);
+                },
+            }
+        }
+    }
+
+    async fn client(&mut self, client: &Client, outlived: bool) -> Result<Served, String> {
+        let copy = |fd: &OwnedFd| stdio::private(fd).map_err(|e| e.to_string());
+        let (unread, negotiation, resumed) = self.before.take().unwrap_or_default();
+        let (input, output) = (copy(&client.input)?, copy(&client.output)?);
+        let mut connection = transport::stdio(input, output, &unread).map_err(|e| e.to_string())?;
+        connection.calls_outlive_it = outlived;
+        let (router, shutdown) = (Arc::clone(&self.router), self.shutdown.clone());
+        let ends = &mut self.ends;
+        Ok(server::serve(connection, negotiation, router, shutdown, ends, resumed).await)
+    }
+
+    /// Becomes the next image of this process. Returns only if that fails: why.
+    fn go_on(&mut self, client: Option<&Client>, socket: Option<&Socket>, rest: Rest) -> String {
+        let failed = match self.hand_over(client, socket, &rest) {
+            Ok((handover, log)) => {
+                process_group::end_all();
+                self.beginning.again(&handover, [&rest.unread, &log])
+            }
+            Err(error) => error,
+        };
+        format!("{}, and going on failed: {failed}", rest.end)
+    }
+
+    fn hand_over(
+        &mut self,
+        client: Option<&Client>,
+        socket: Option<&Socket>,
+        rest: &Rest,
+    ) -> std::io::Result<(Handover, Vec<u8>)> {
+        let evaluator = self.router.local().evaluator();
+        let mut end = rest.end.to_string();
+        let no_log = evaluator.no_log();
+        let log = match evaluator.log() {
+            Ok((log, _)) => log,
+            Err(_) if no_log.is_some() => Vec::new(),
+            Err(error) => {
+                end += &format!("; {error}");
+                Vec::new()
+            }
+        };
+        self.earlier_ends.push(reexec::now());
+        let open = |client: &Client| -> std::io::Result<_> {
+            Ok([
+                keep_open(client.input.as_fd())?,
+                keep_open(client.output.as_fd())?,
+            ])
+        };
+        let handover = Handover {
+            log_lines: keep_open(self.log_lines.as_fd())?,
+            client: client.map(open).transpose()?,
+            listener: socket.map(|socket| keep_open(socket.as_fd())).transpose()?,
+            revision: rest
+                .negotiation
+                .agreed()
+                .map(|revision| revision.name().into()),
+            calls: rest.calls.clone(),
+            sessions: self.router.registry().leave()?,
+            end,
+            ends: self.earlier_ends.clone(),
+            no_log,
+            skipped: evaluator.skipped(),
+            lengths: [rest.unread.len() as u64, log.len() as u64],
+        };
+        Ok((handover, log))
+    }
+}
+
+/// What comes when nobody is served.
+enum Next {
+    Client(Client),
+    /// The server is to end.
+    Over,
+    /// A background thread has brought the process to its end.
+    Fell(End),
+}
