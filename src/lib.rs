@@ -26,6 +26,7 @@ pub mod capture;
 pub mod checkpoint;
 mod eval_thread;
 pub mod evaluator;
+mod instructions;
 mod interrupt;
 pub mod job;
 mod memory;

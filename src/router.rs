@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::crash::End;
+use crate::instructions;
 use crate::session::{Registry, Session};
 use crate::tools::{Answer, Arguments, Failure, Phase};
 
@@ -51,6 +52,11 @@ impl Router {
     /// The answer to the call that ran when the process came to its `end`.
     pub fn fallen(&self, end: End) -> Answer {
         self.local.fallen(end)
+    }
+
+    /// What a client reads before its first call.
+    pub fn instructions(&self) -> String {
+        instructions::instructions(self.registry.list())
     }
 
     /// Whether anything runs anywhere.

@@ -63,11 +63,13 @@ impl Negotiation {
         self.latest.unwrap_or(self.revision())
     }
 
-    /// Reads a request; also returns the revision that its reply is to be in.
+    /// Reads a request; also returns the revision that its reply is to be in. `instructions`
+    /// makes what a client reads first.
     pub fn request(
         &mut self,
         method: &str,
         params: Map<String, Value>,
+        instructions: impl FnOnce() -> String,
     ) -> Result<(Revision, Request), Fault> {
         let revision = match stateless(&params)? {
             Some(revision) => revision,
@@ -77,9 +79,11 @@ impl Negotiation {
         };
         self.latest = Some(revision);
         let request = match method {
-            "initialize" if !revision.is_stateless() => Request::Now(self.initialize(&params)),
+            "initialize" if !revision.is_stateless() => {
+                Request::Now(self.initialize(&params, instructions()))
+            }
             "ping" if !revision.is_stateless() => Request::Now(json!({})),
-            "server/discover" => Request::Now(discover()),
+            "server/discover" => Request::Now(discover(instructions())),
             "tools/list" => Request::Now(tools_list(revision)),
             "tools/call" => call(params)?,
             _ => return Err(Fault::unknown_method(method)),
@@ -87,7 +91,7 @@ impl Negotiation {
         Ok((revision, request))
     }
 
-    fn initialize(&mut self, params: &Map<String, Value>) -> Value {
+    fn initialize(&mut self, params: &Map<String, Value>, instructions: String) -> Value {
         let asked = params.get("protocolVersion").and_then(Value::as_str);
         let agreed = asked
             .and_then(Revision::named)
@@ -99,7 +103,7 @@ impl Negotiation {
             "protocolVersion": agreed.name(),
             "capabilities": capabilities(),
             "serverInfo": server_info(),
-            "instructions": tools::INSTRUCTIONS,
+            "instructions": instructions,
         })
     }
 }
@@ -143,12 +147,12 @@ fn server_info() -> Value {
     json!({ "name": "topup", "version": env!("CARGO_PKG_VERSION") })
 }
 
-fn discover() -> Value {
+fn discover(instructions: String) -> Value {
     json!({
         "resultType": "complete",
         "supportedVersions": names(),
         "capabilities": capabilities(),
-        "instructions": tools::INSTRUCTIONS,
+        "instructions": instructions,
         // Hosts and sessions come and go.
         "ttlMs": 0,
         "cacheScope": "private",

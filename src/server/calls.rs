@@ -116,7 +116,11 @@ impl Server {
             let reason = "initialize must not be part of a batch";
             return self.refuse(batch, Some(&id), Fault::invalid_request(reason));
         }
-        match self.negotiation.request(method, params) {
+        let router = &self.router;
+        match self
+            .negotiation
+            .request(method, params, || router.instructions())
+        {
             Ok((_, Request::Now(result))) => {
                 self.send(batch, Some(jsonrpc::reply(&id, Ok(result))));
             }

@@ -42,6 +42,13 @@ pub struct Listed {
     pub recipe: Recipe,
 }
 
+impl Listed {
+    /// Whether it is one of those that come and go with another.
+    pub fn is_sibling(&self) -> bool {
+        self.session.contains('.')
+    }
+}
+
 impl Registry {
     pub fn new(launcher: Launcher) -> Registry {
         Registry {

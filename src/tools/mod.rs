@@ -60,16 +60,6 @@ pub static ALL: &[Tool] = &[
     stop_local_session::TOOL,
 ];
 
-/// What a client reads before its first call.
-pub const INSTRUCTIONS: &str = "topup is a live OCaml toplevel. Call eval with OCaml phrases: \
-bindings stay for later calls, the final ;; is optional, and a phrase that fails leaves the \
-session as it was. Give timeout (seconds) to anything that may not end; cancel stops what is \
-running. eval_batch runs several sources in order; env lists what is bound, lookup says what a name \
-is, complete what may follow, and typecheck checks code without running it. Libraries: #require \
-\"name\" in eval for installed packages, load_project for a dune project, load for one compiled \
-file. checkpoint keeps the session under a label, restore brings it back, reset starts afresh, \
-compile_to_binary makes a native program of it.";
-
 /// A row of the table.
 pub struct Tool {
     pub name: &'static str,
