@@ -1,7 +1,8 @@
 //! topup against the plain toplevels of the same OCaml, in one run. Prints a table of
 //! ratios with their targets; exits with 1 if one is missed.
 //!
-//! `make bench` runs it; arguments choose parts (eval, start, memory, output, workspace). A
+//! `make bench` runs it; arguments choose parts (eval, start, memory, output, workspace,
+//! sessions). A
 //! single figure moves with the machine; the ratio of two that were taken side by side
 //! hardly does.
 
@@ -10,6 +11,7 @@
 mod support;
 
 mod plain;
+mod sessions;
 mod table;
 mod workspace;
 
@@ -74,6 +76,12 @@ fn main() {
         if wanted("workspace") {
             workspace::many_bindings(executable, &mut table);
             workspace::restore(executable, &peer, &mut table);
+        }
+        if wanted("sessions") {
+            sessions::routing(executable, &mut table);
+            sessions::pools(executable, &mut table);
+            sessions::memory(executable, &mut table);
+            sessions::restore(executable, &mut table);
         }
     }
     if !table.print() {

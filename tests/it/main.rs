@@ -22,6 +22,7 @@ mod promotion;
 mod protocol;
 mod reports;
 mod reset;
+mod sessions;
 mod soundness;
 mod stubs;
 mod support;

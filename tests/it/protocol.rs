@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use topup::protocol::mcp::Negotiation;
 use topup::reexec::Beginning;
 use topup::router::Router;
+use topup::server::Resumed;
 use topup::session::{Launcher, Registry, Session};
 use topup::transport::{Peer, memory};
 use topup::{Evaluator, Settings, Variant, server};
@@ -39,13 +40,20 @@ pub fn with_client<F: Future>(test: impl FnOnce(Peer) -> F) {
         .unwrap();
     runtime.block_on(async {
         let (connection, peer) = memory();
-        let served = tokio::spawn(server::serve(
-            connection,
-            Negotiation::default(),
-            router(),
-            CancellationToken::new(),
-            mpsc::unbounded_channel().1,
-        ));
+        let served = tokio::spawn(async {
+            let (_ends, mut ends) = mpsc::unbounded_channel();
+            let (negotiation, shutdown) = (Negotiation::default(), CancellationToken::new());
+            let resumed = Resumed::default();
+            server::serve(
+                connection,
+                negotiation,
+                router(),
+                shutdown,
+                &mut ends,
+                resumed,
+            )
+            .await
+        });
         test(peer).await;
         served.await.expect("the server ends in peace");
     });
