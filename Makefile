@@ -47,7 +47,7 @@ bench: build
 conformance: build
 	@$(CARGO) bench --bench conformance -- --all --misses
 
-# 200,000 evaluations with every kind of failure among them, about half an hour.
+# 200,000 evaluations with every kind of failure among them, a quarter of an hour and more.
 soak: build
 	@$(CARGO) bench --bench soak -- 194000 6000
 
