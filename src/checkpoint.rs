@@ -4,8 +4,8 @@
 //! `<label>.ml` is plain OCaml. It is written next to its place, made durable, and renamed,
 //! so that whatever happens the old file or the new one is there, whole.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ impl Checkpoints {
                 path.display()
             )
         };
-        write(&folder, &path, source).map_err(failed)?;
+        home::store(&path, source).map_err(failed)?;
         Ok(path)
     }
 
@@ -90,18 +90,6 @@ impl Checkpoints {
             None => Ok(home::home()?.join(".topup/checkpoints")),
         }
     }
-}
-
-fn write(folder: &Path, path: &Path, source: &[u8]) -> io::Result<()> {
-    home::make(folder)?;
-    let mut options = OpenOptions::new();
-    options.write(true).mode(0o600);
-    let mut file = home::new_file(folder, ".", ".tmp", options)?;
-    file.write_all(source)?;
-    file.as_file().sync_all()?;
-    // A symbolic link of that name is replaced, not followed.
-    file.persist(path).map_err(|error| error.error)?;
-    File::open(folder)?.sync_all()
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

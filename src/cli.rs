@@ -15,9 +15,9 @@ use crate::protocol::mcp::Negotiation;
 use crate::reexec::{self, Beginning, Handover};
 use crate::router::Router;
 use crate::server::{self, Rest, Served};
-use crate::session::Local;
+use crate::session::{Launcher, Registry, Session};
 use crate::settings::Settings;
-use crate::{Variant, crash, home, logging, process_group, shutdown, stdio, tools, transport};
+use crate::{Variant, crash, home, logging, process_group, shutdown, stdio, transport, worker};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -26,6 +26,9 @@ struct Arguments {
     /// The memory file that the image of this process before this one left; not for people.
     #[arg(long, hide = true)]
     go_on_from: Option<RawFd>,
+    /// Be a worker of the server at the other end of fd 0; not for people.
+    #[arg(long, hide = true)]
+    worker: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -55,6 +58,9 @@ pub fn main(variant: Variant) -> ExitCode {
         .bin_name(name)
         .version(version)
         .get_matches();
+    if matches.get_flag("worker") {
+        std::process::exit(worker::run(variant));
+    }
     let memory = matches.get_one::<RawFd>("go_on_from").copied();
     let status = match prepare(variant, memory) {
         Ok(prepared) => serve_reporting(variant, prepared, &beginning),
@@ -171,15 +177,21 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
             None => PhraseLog::open(settings.phrase_log.clone()),
         };
         let unusable = log.unusable();
-        let evaluator =
-            Evaluator::start_with(variant, Some(capture), settings, log, Some(ended.clone()));
+        let evaluator = Evaluator::start_with(
+            variant,
+            Some(capture),
+            settings.clone(),
+            log,
+            Some(ended.clone()),
+        );
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
         crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
-        let local = Arc::new(Local::new(evaluator));
+        let local = Arc::new(Session::local(evaluator));
         if let Some(reason) = unusable {
             local.notify(reason);
         }
-        let router = Arc::new(Router::new(Arc::clone(&local)));
+        let registry = Registry::new(Launcher::new(beginning.clone(), settings));
+        let router = Arc::new(Router::new(Arc::clone(&local), registry));
         let unread = before.as_ref().map_or(&[][..], |before| &before.unread);
         let connection = transport::stdio(input, output, unread).map_err(|e| e.to_string())?;
         let negotiation = match &before {
@@ -208,12 +220,12 @@ fn go_on(
     beginning: &Beginning,
     private: &stdio::Private,
     rest: Rest,
-    local: &Local,
+    local: &Session,
     mut ends: Vec<f64>,
 ) -> String {
     process_group::end_all();
     ends.push(reexec::now());
-    let mut end = tools::describe(rest.end);
+    let mut end = rest.end.to_string();
     let no_log = local.evaluator().no_log();
     let log = match local.evaluator().log() {
         Ok((log, _)) => log,
@@ -239,8 +251,5 @@ fn go_on(
         Ok(handover) => beginning.again(&handover, [&rest.unread, &log]),
         Err(error) => error,
     };
-    format!(
-        "{}, and going on failed: {failed}",
-        tools::describe(rest.end)
-    )
+    format!("{}, and going on failed: {failed}", rest.end)
 }

@@ -8,6 +8,7 @@
 
 #![allow(unsafe_code, reason = "signal handlers, and functions of C")]
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream as StdStream;
@@ -60,6 +61,8 @@ const REQUESTS: [i32; 13] = [
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 static LOOP_THREAD: AtomicI32 = AtomicI32::new(0);
+/// The process number of a worker.
+static WORKER: AtomicI32 = AtomicI32::new(-1);
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// The handlers that ours stand before, by number; 0 and 1 are the default and none.
 static BEFORE: [AtomicUsize; 65] = [const { AtomicUsize::new(0) }; 65];
@@ -123,6 +126,30 @@ fn mask(how: libc::c_int) {
         }
         libc::pthread_sigmask(how, &set, std::ptr::null_mut());
     }
+}
+
+/// In a worker, before OCaml is up: faults end it as they end any program, and its parent
+/// learns of that.
+pub fn leave_faults() {
+    // SAFETY: the action is zeroed, which is the default one.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        for signal in FAULTS {
+            libc::sigaction(signal, &default, std::ptr::null_mut());
+        }
+    }
+}
+
+/// In a worker: OCaml's `exit` ends the evaluation and not this process.
+pub fn keep_from_exit() {
+    // SAFETY: no preconditions.
+    WORKER.store(unsafe { libc::getpid() }, Ordering::Relaxed);
+}
+
+/// Whether OCaml's `exit` ends the evaluation alone.
+pub fn keeps_from_exit() -> bool {
+    // SAFETY: no preconditions.
+    prevents_exit() || WORKER.load(Ordering::Relaxed) == unsafe { libc::getpid() }
 }
 
 /// The process is about to end because we want it to.
@@ -287,4 +314,17 @@ pub unsafe extern "C" fn _exit(status: libc::c_int) -> ! {
 pub fn name(signal: i32) -> String {
     let named = signal_hook::low_level::signal_name(signal);
     named.map_or_else(|| format!("signal {signal}"), str::to_string)
+}
+
+impl fmt::Display for End {
+    /// What would have ended the process.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Signal(signal) => {
+                write!(f, "the evaluation crashed the process ({})", name(*signal))
+            }
+            End::Exit(status) => write!(f, "the evaluation ended the process with status {status}"),
+            End::Stuck(stop) => write!(f, "{stop}, and nothing could interrupt it"),
+        }
+    }
 }

@@ -3,8 +3,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
+use crate::crash::End;
+use crate::overflow::Cut;
+
 /// The OCaml runtime or its toplevel did not start.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BootError(pub String);
 
 impl fmt::Display for BootError {
@@ -15,14 +20,17 @@ impl fmt::Display for BootError {
 
 impl std::error::Error for BootError {}
 
-/// The eval thread is not there to answer.
-#[derive(Debug, Clone)]
+/// The toplevel is not there to answer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum EvaluatorError {
     Boot(BootError),
     /// OCaml raised where it must not, or the thread ended.
     Fault(String),
     /// There is no phrase log, or it cannot be written.
     Log(String),
+    /// The process that evaluated has come to its end, and had printed this.
+    #[serde(skip)]
+    Ended(Box<(End, Cut, Cut)>),
 }
 
 impl fmt::Display for EvaluatorError {
@@ -31,6 +39,7 @@ impl fmt::Display for EvaluatorError {
             EvaluatorError::Boot(error) => error.fmt(f),
             EvaluatorError::Log(reason) => f.write_str(reason),
             EvaluatorError::Fault(reason) => write!(f, "the eval thread failed: {reason}"),
+            EvaluatorError::Ended(ended) => ended.0.fmt(f),
         }
     }
 }

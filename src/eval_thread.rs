@@ -1,9 +1,10 @@
-//! The thread that owns the OCaml runtime and does one job after the other.
+//! The thread that owns the OCaml runtime and does one thing after the other.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use crate::Variant;
@@ -19,16 +20,17 @@ use crate::phrase_log::PhraseLog;
 use crate::query::{Definition, Typechecked};
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
-pub type Job = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
+pub type Task = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
 
 /// What ran in the toplevel, and what it printed meanwhile.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Run<T> {
     pub result: T,
     pub stdout: Cut,
     pub stderr: Cut,
     pub elapsed: Duration,
     /// Why topup asked it to stop, if it did; the evaluator knows.
+    #[serde(skip)]
     pub stop: Option<Stop>,
     /// What could not be stored of it.
     pub notice: Option<String>,
@@ -48,7 +50,7 @@ impl<T> Run<T> {
 }
 
 /// What a source came to.
-#[derive(Debug)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Evaluated {
     /// Without `value_repr`, which is below.
     pub outcome: Outcome,
@@ -71,31 +73,54 @@ pub type Boot = Option<Result<(), BootError>>;
 const STACK: usize = 64 << 20;
 
 impl EvalThread {
-    /// Starts the thread, which boots the runtime and then takes jobs until there can be
+    pub fn new(capture: Option<Capture>, inline_max: usize, log: PhraseLog) -> EvalThread {
+        EvalThread {
+            capture,
+            interrupt: Arc::default(),
+            inline_max,
+            log: Arc::new(Mutex::new(log)),
+        }
+    }
+
+    /// Starts the thread, which boots the runtime and then takes tasks until there can be
     /// no more.
     pub fn spawn(
         self,
         variant: Variant,
         boot: watch::Sender<Boot>,
-        queue: mpsc::Receiver<Job>,
+        queue: mpsc::Receiver<Task>,
     ) -> std::io::Result<()> {
         let thread = thread::Builder::new().name("eval".into()).stack_size(STACK);
         thread.spawn(move || self.work(variant, boot, queue))?;
         Ok(())
     }
 
-    fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Job>) {
+    fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Task>) {
         crash::take_signals();
-        let log = Arc::clone(&self.log);
-        let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
-        let runtime = match Runtime::boot(variant, record) {
+        let runtime = match self.boot(variant) {
             Ok(runtime) => runtime,
             Err(error) => return drop(boot.send(Some(Err(error)))),
         };
         let _ = boot.send(Some(Ok(())));
-        while let Ok(job) = runtime.idle(|| next_job(&queue)) {
-            job(&mut self, &runtime);
+        while let Ok(task) = runtime.idle(|| next_task(&queue)) {
+            task(&mut self, &runtime);
         }
+    }
+
+    /// Boots the runtime, which belongs to the calling thread.
+    pub fn boot(&self, variant: Variant) -> Result<Runtime, BootError> {
+        let log = Arc::clone(&self.log);
+        let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
+        Runtime::boot(variant, record)
+    }
+
+    /// Up to where the output has been reported: stdout, stderr.
+    pub fn reported(&self) -> [u64; 2] {
+        self.capture.as_ref().map_or([0, 0], Capture::reported)
+    }
+
+    pub fn log(&self) -> MutexGuard<'_, PhraseLog> {
+        lock(&self.log)
     }
 
     /// Runs `work`, which may run user code: it can be interrupted, and its output is cut.
@@ -123,7 +148,7 @@ impl EvalThread {
             capture.take(self.inline_max)
         });
         let taken = taken.unwrap_or_default();
-        let unlogged = lock(&self.log).trouble();
+        let unlogged = self.log().trouble();
         Ok(Run {
             result: result.map_err(EvaluatorError::Fault)?,
             stdout: taken.stdout,
@@ -155,8 +180,7 @@ impl EvalThread {
         runtime: &Runtime,
         source: &[u8],
     ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
-        let log = Arc::clone(&self.log);
-        lock(&log)
+        self.log()
             .begin_replay(source)
             .map_err(EvaluatorError::Log)?;
         let run = self.run(runtime, |runtime| {
@@ -164,29 +188,35 @@ impl EvalThread {
         });
         bridge::no_replay();
         let complete = run.as_ref().is_ok_and(|run| run.result.error.is_none());
-        let phrases = lock(&log).end_replay(complete, false);
+        let phrases = self.log().end_replay(complete, false);
         Ok(run?.map(|outcome| (self.cut(outcome), phrases)))
     }
 
-    /// Runs the phrases of the log again, in a fresh process; see [`Runtime::recover`].
+    /// Runs the phrases of the session's log again, in a fresh toplevel, without those whose
+    /// numbers `skip` has. `log` takes the place of what is in the log now, which are the
+    /// phrases of it that were `done` already.
     pub fn recover(
         &mut self,
         runtime: &Runtime,
+        log: Option<Vec<u8>>,
+        done: usize,
         skip: &[usize],
     ) -> Result<Run<Recovered>, EvaluatorError> {
-        let log = Arc::clone(&self.log);
-        let (source, _) = lock(&log).contents().map_err(EvaluatorError::Log)?;
-        lock(&log).begin_recovery();
-        let run = self.run(runtime, |runtime| runtime.recover(skip, &source));
+        let source = self
+            .log()
+            .begin_recovery(log)
+            .map_err(EvaluatorError::Log)?;
+        let left_out: Vec<usize> = (1..=done).chain(skip.iter().copied()).collect();
+        let run = self.run(runtime, |runtime| runtime.recover(&left_out, &source));
         bridge::no_replay();
         let complete = skip.is_empty() && run.as_ref().is_ok_and(|run| run.result.is_empty());
-        let phrases = lock(&log).end_replay(complete, true);
+        let phrases = self.log().end_replay(complete, true);
         Ok(run?.map(|lost| Recovered { phrases, lost }))
     }
 
     /// A fresh toplevel and a new log.
     pub fn reset(&mut self, runtime: &Runtime) -> Result<Run<()>, EvaluatorError> {
-        lock(&self.log).restart().map_err(EvaluatorError::Log)?;
+        self.log().restart().map_err(EvaluatorError::Log)?;
         self.run(runtime, Runtime::reset)
     }
 
@@ -260,16 +290,16 @@ fn lock(log: &Mutex<PhraseLog>) -> MutexGuard<'_, PhraseLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How long the thread looks for its next job before it sleeps: to be woken costs more than
+/// How long the thread looks for its next task before it sleeps: to be woken costs more than
 /// a short wait.
 const SOON: Duration = Duration::from_micros(250);
 
-/// The next job; looks for it a moment before it sleeps.
-fn next_job(queue: &mpsc::Receiver<Job>) -> Result<Job, mpsc::RecvError> {
+/// The next task; looks for it a moment before it sleeps.
+fn next_task(queue: &mpsc::Receiver<Task>) -> Result<Task, mpsc::RecvError> {
     let begun = Instant::now();
     while begun.elapsed() < SOON {
         match queue.try_recv() {
-            Ok(job) => return Ok(job),
+            Ok(task) => return Ok(task),
             Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
             Err(mpsc::TryRecvError::Disconnected) => return Err(mpsc::RecvError),
         }

@@ -2,13 +2,14 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::SystemTime;
 
-use rustix::fs::{FlockOperation::NonBlockingLockExclusive, flock};
+use rustix::fs::FlockOperation::NonBlockingLockExclusive;
+use rustix::fs::{CWD, RenameFlags, flock, renameat_with};
 use tempfile::NamedTempFile;
 
 /// `HOME` as it was when we started; user code may change the variable.
@@ -60,6 +61,34 @@ pub fn new_file(
         .prefix(prefix)
         .suffix(suffix)
         .make_in(folder, |path| options.create_new(true).open(path))
+}
+
+/// Puts a file of mode 0600 that holds `contents` at `path`, in place of what is there: made
+/// durable and then renamed, so that whatever happens the old file or the new one is there,
+/// whole. A symbolic link is replaced, not followed.
+pub fn store(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    make(folder)?;
+    let mut options = OpenOptions::new();
+    options.write(true).mode(0o600);
+    let mut file = new_file(folder, ".", ".tmp", options)?;
+    file.write_all(contents)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Renames `path` to `path.1`, or the first number that is free; returns that.
+pub fn move_aside(path: &Path) -> io::Result<PathBuf> {
+    for number in 1.. {
+        let mut aside = path.as_os_str().to_os_string();
+        aside.push(format!(".{number}"));
+        match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::EXIST) => continue,
+            result => return result.map(|()| aside.into()).map_err(Into::into),
+        }
+    }
+    unreachable!("the numbers do not end")
 }
 
 /// Removes the oldest files of a folder, so that with a new one there are `kept`; those that

@@ -167,7 +167,7 @@ pub unsafe extern "C" fn caml_sys_exit(status: Value) -> Value {
     // SAFETY: the named value is an exception that takes an int.
     unsafe {
         let ended = ocaml::sys::caml_named_value(c"topup_ended".as_ptr().cast());
-        if crash::prevents_exit() && !ended.is_null() {
+        if crash::keeps_from_exit() && !ended.is_null() {
             caml_raise_with_arg(*ended, status);
         }
         topup_runtime_sys_exit(status)

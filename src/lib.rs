@@ -14,16 +14,18 @@ mod cli;
 pub mod crash;
 mod home;
 mod logging;
-mod reexec;
+pub mod reexec;
 mod settings;
 mod shutdown;
 mod stdio;
 
+mod bytes;
 pub mod capture;
 pub mod checkpoint;
 mod eval_thread;
 pub mod evaluator;
 mod interrupt;
+pub mod job;
 mod memory;
 pub mod overflow;
 pub mod phrase_log;
@@ -45,6 +47,7 @@ pub mod error;
 pub mod outcome;
 pub mod query;
 mod toolchain;
+mod worker;
 
 pub use cli::main;
 pub use evaluator::{Evaluated, Evaluation, Evaluator, Run, Stop};

@@ -1,10 +1,20 @@
-//! How much memory this process has, and may have.
+//! How much memory a process has, and may have.
 
 use std::fs;
 
-/// Bytes in memory now (`/proc/self/statm`, in pages).
+/// Bytes that this process has in memory now.
 pub fn resident() -> u64 {
-    let pages = fs::read_to_string("/proc/self/statm").ok();
+    statm("self")
+}
+
+/// Bytes that another process has in memory now.
+pub fn resident_of(pid: i32) -> u64 {
+    statm(&pid.to_string())
+}
+
+/// The second field of `/proc/<process>/statm`, in pages.
+fn statm(process: &str) -> u64 {
+    let pages = fs::read_to_string(format!("/proc/{process}/statm")).ok();
     let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * page_size()
 }

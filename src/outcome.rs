@@ -2,8 +2,10 @@
 //!
 //! Twin of `ocaml/outcome.mli`; `bridge/values.rs` converts field by field.
 
+use serde::{Deserialize, Serialize};
+
 /// Everything that OCaml says about the run of one source.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// What the toplevel prints for the last phrase's value.
     pub value_repr: Option<String>,
@@ -21,7 +23,7 @@ pub struct Outcome {
 }
 
 /// One warning or error.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Diagnostic {
     pub severity: Severity,
     pub kind: Kind,
@@ -34,13 +36,13 @@ pub struct Diagnostic {
     pub hints: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Severity {
     Error,
     Warning,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     Syntax,
     Type,
@@ -59,7 +61,7 @@ pub enum Kind {
 
 /// A stretch of the caller's source: lines from 1, columns from 0 in characters,
 /// the end exclusive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span {
     pub line: usize,
     pub column: usize,
@@ -68,21 +70,21 @@ pub struct Span {
 }
 
 /// A value binding and its type as the toplevel prints it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Binding {
     pub name: String,
     pub typ: String,
 }
 
 /// What `env` lists: the first of the bindings asked for, and how many there are.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bindings {
     pub shown: Vec<Binding>,
     pub total: usize,
 }
 
 /// How a phrase log ran again.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recovered {
     /// How many phrases succeeded.
     pub phrases: usize,
@@ -91,7 +93,7 @@ pub struct Recovered {
 }
 
 /// A session's phrases as one compilation unit (see `ocaml/program.mli`).
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Program {
     /// An implementation, to be compiled with an empty interface.
     pub text: String,
@@ -105,7 +107,7 @@ pub struct Program {
 pub type Loaded = Result<Vec<String>, String>;
 
 /// What came of loading a dune project: names of units, then of bindings.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Project {
     pub loaded: Vec<String>,
     pub unchanged: Vec<String>,

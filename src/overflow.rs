@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, linkat};
+use serde::{Deserialize, Serialize};
 
 use crate::home;
 
@@ -13,7 +14,7 @@ use crate::home;
 const KEPT: usize = 100;
 
 /// A text as a reply shows it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cut {
     /// The whole text, or its head and the marker that says what is missing.
     pub inline: String,

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
+use crate::worker;
+
 /// The groups that run now.
 static RUNNING: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
@@ -28,6 +30,7 @@ impl Group {
         let mut running = running();
         let child = command.spawn()?;
         running.extend(Pid::from_raw(child.id() as i32));
+        worker::announce_group(child.id() as i32, true);
         Ok(Group { child })
     }
 
@@ -55,6 +58,12 @@ pub fn signal(id: i32, signal: Signal) {
 /// A group's leader was waited for by other means.
 pub fn forget(id: i32) {
     running().retain(|group| Some(*group) != Pid::from_raw(id));
+    worker::announce_group(id, false);
+}
+
+/// Lists a group that was started by other means.
+pub fn remember(id: i32) {
+    running().extend(Pid::from_raw(id));
 }
 
 /// Ends what runs and lets nothing more begin; to be called when the process is about to

@@ -1,9 +1,11 @@
 //! What the toplevel answers to questions about code that it does not run: plain data.
 
+use serde::{Deserialize, Serialize};
+
 use crate::outcome::Outcome;
 
 /// A source that was type-checked and not run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Typechecked {
     /// `earlier` has each phrase's text; there is no value.
     pub outcome: Outcome,
@@ -12,7 +14,7 @@ pub struct Typechecked {
 }
 
 /// What a name stands for. Twin of `ocaml/lookup.mli`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
     pub name: String,
     pub kind: String,
@@ -29,7 +31,7 @@ pub struct Definition {
 }
 
 /// What can be written at a place. Twin of `ocaml/completion.mli`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completions {
     /// Where the name that is completed begins, in bytes of the source.
     pub start: usize,
@@ -42,7 +44,7 @@ pub struct Completions {
     pub interrupted: bool,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Completion {
     /// Labels with their `~` or `?`.
     pub name: String,

@@ -43,6 +43,7 @@ pub struct Handover {
 }
 
 /// The process as it was when it began, before user code could change it.
+#[derive(Clone)]
 pub struct Beginning {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
@@ -67,6 +68,23 @@ impl Beginning {
         }
     }
 
+    /// This program, to be started with the environment and in the directory of then.
+    pub fn program(&self) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        if let Some(name) = self.arguments.first() {
+            command.arg0(name);
+        }
+        command.env_clear().envs(self.environment.iter().cloned());
+        if let Some(directory) = self
+            .directory
+            .as_ref()
+            .filter(|directory| directory.is_dir())
+        {
+            command.current_dir(directory);
+        }
+        command
+    }
+
     fn command(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Result<Command> {
         let header = serde_json::to_vec(handover)?;
         let mut memory = File::from(memfd_create("topup", MemfdFlags::empty())?);
@@ -76,12 +94,8 @@ impl Beginning {
             memory.write_all(part)?;
         }
         memory.rewind()?;
-        let mut command = Command::new("/proc/self/exe");
-        let mut arguments = self.arguments.iter();
-        if let Some(name) = arguments.next() {
-            command.arg0(name);
-        }
-        let mut given = arguments.peekable();
+        let mut command = self.program();
+        let mut given = self.arguments.iter().skip(1);
         while let Some(argument) = given.next() {
             if argument == ARGUMENT {
                 given.next();
@@ -90,11 +104,6 @@ impl Beginning {
             }
         }
         command.arg(ARGUMENT).arg(memory.as_raw_fd().to_string());
-        command.env_clear().envs(self.environment.iter().cloned());
-        if let Some(directory) = &self.directory {
-            // It may be gone; then the next image begins where this one is.
-            let _ = std::env::set_current_dir(directory);
-        }
         // Open until the next image has read it.
         std::mem::forget(memory);
         Ok(command)

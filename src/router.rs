@@ -3,30 +3,49 @@
 use std::sync::Arc;
 
 use crate::crash::End;
-use crate::session::Local;
+use crate::session::{Registry, Session};
 use crate::tools::{Answer, Arguments, Failure, Phase};
 
 /// Knows every session that calls can name.
 pub struct Router {
-    local: Arc<Local>,
+    local: Arc<Session>,
+    registry: Arc<Registry>,
 }
 
+/// What names the toplevel in this process.
+pub const LOCAL: &str = "local";
+
 impl Router {
-    pub fn new(local: Arc<Local>) -> Router {
-        Router { local }
+    pub fn new(local: Arc<Session>, registry: Registry) -> Router {
+        Router {
+            local,
+            registry: Arc::new(registry),
+        }
     }
 
     /// The session that the `host` and `session` arguments name; takes them out.
-    pub fn session(&self, arguments: &mut Arguments) -> Result<Arc<Local>, Failure> {
-        let host = arguments.text("host").filter(|name| name != "local");
-        let session = arguments.text("session").filter(|name| name != "local");
+    pub fn session(&self, arguments: &mut Arguments) -> Result<Arc<Session>, Failure> {
+        let host = arguments.text("host").filter(|name| name != LOCAL);
+        let session = arguments.text("session").filter(|name| name != LOCAL);
         let problem = match (host, session) {
             (None, None) => return Ok(Arc::clone(&self.local)),
             (Some(_), Some(_)) => "host and session exclude each other; pass one".to_string(),
-            (Some(host), None) => format!("no host {host:?}; known: local"),
-            (None, Some(session)) => format!("no session {session:?}; known: local"),
+            (Some(host), None) => format!("no host {host:?}; known: {LOCAL}"),
+            (None, Some(name)) => match self.registry.find(&name) {
+                Some(session) => return Ok(session),
+                None => self.registry.missing(&name),
+            },
         };
         Err(Failure::new(Phase::Route, problem))
+    }
+
+    /// The toplevel in this process.
+    pub fn local(&self) -> &Arc<Session> {
+        &self.local
+    }
+
+    pub fn registry(&self) -> &Arc<Registry> {
+        &self.registry
     }
 
     /// The answer to the call that ran when the process came to its `end`.
@@ -34,8 +53,12 @@ impl Router {
         self.local.fallen(end)
     }
 
-    /// Interrupts what runs in the local toplevel, if anything does.
-    pub fn cancel_local(&self) {
-        self.local.cancel();
+    /// Interrupts what runs in the session `name`, if there is one and anything does.
+    pub fn cancel(&self, name: &str) {
+        if name == LOCAL {
+            self.local.cancel();
+        } else if let Some(session) = self.registry.find(name) {
+            session.cancel();
+        }
     }
 }

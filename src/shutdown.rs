@@ -24,11 +24,7 @@ pub fn on_signal() -> io::Result<CancellationToken> {
         signal_hook::flag::register(signal, Arc::clone(&seen))?;
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
-    // Writes fail with an error; by default these end the process. Rust ignores SIGPIPE, but
-    // user code's children would inherit that; a handler they do not.
-    for signal in [SIGPIPE, SIGXFSZ] {
-        signal_hook::flag::register(signal, Arc::default())?;
-    }
+    writes_fail()?;
     // SIGINT is the interrupt of the eval thread; those from outside are passed on.
     interrupt::report_foreign_to(write.as_raw_fd());
     let _ = write.into_raw_fd();
@@ -42,4 +38,13 @@ pub fn on_signal() -> io::Result<CancellationToken> {
         token.cancel();
     });
     Ok(shutdown)
+}
+
+/// Writes fail with an error; by default these signals end the process. Rust ignores
+/// SIGPIPE, but user code's children would inherit that; a handler they do not.
+pub fn writes_fail() -> io::Result<()> {
+    for signal in [SIGPIPE, SIGXFSZ] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    Ok(())
 }

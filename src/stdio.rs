@@ -39,6 +39,23 @@ fn null() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/null")
 }
 
+/// A copy of a descriptor with a private number.
+pub fn private(descriptor: &impl AsFd) -> io::Result<OwnedFd> {
+    Ok(fcntl_dupfd_cloexec(descriptor, PRIVATE)?)
+}
+
+/// Of a worker: the socket that its parent put behind fd 0, where `/dev/null` is from now
+/// on, and the files that it put behind 1 and 2.
+pub fn take_from_parent() -> io::Result<(OwnedFd, Capture)> {
+    let [socket, stdout, stderr] = [
+        private(&io::stdin())?,
+        private(&io::stdout())?,
+        private(&io::stderr())?,
+    ];
+    rustix::stdio::dup2_stdin(null()?)?;
+    Ok((socket, Capture::of(stdout.into(), stderr.into())?))
+}
+
 /// Moves fds 0, 1 and 2 to private numbers, puts `/dev/null` behind 0 and the returned
 /// capture behind 1 and 2. Call once.
 pub fn take() -> io::Result<(Private, Capture)> {

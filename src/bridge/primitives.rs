@@ -9,7 +9,7 @@ use ocaml::sys::Value;
 
 use super::function::{UNIT, ocaml_string};
 use super::values;
-use crate::toolchain;
+use crate::{toolchain, worker};
 
 /// Takes the text of a phrase as it was written, ended by `;;`.
 pub type Recorder = Box<dyn FnMut(&[u8])>;
@@ -60,7 +60,8 @@ pub fn no_replay() {
 /// None.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn topup_phrase_attempted(_unit: Value) -> Value {
-    ATTEMPTED.fetch_add(1, Ordering::Relaxed);
+    let before = ATTEMPTED.fetch_add(1, Ordering::Relaxed);
+    worker::announce_phrase(before + 1);
     UNIT
 }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::overflow::Cut;
 pub use place::IN_MEMORY;
+use place::Place;
 use stream::{Stream, copy, length, lock, read};
 
 /// The files behind fds 1 and 2. Owned by the eval thread.
@@ -39,6 +40,19 @@ impl Capture {
         let stdout = Stream::start("stdout", |file| rustix::stdio::dup2_stdout(file))?;
         let stderr = Stream::start("stderr", |file| rustix::stdio::dup2_stderr(file))?;
         Ok(Capture { stdout, stderr })
+    }
+
+    /// Over the files behind fds 1 and 2 that another process reads, too: they are never
+    /// replaced.
+    pub fn of(stdout: File, stderr: File) -> io::Result<Capture> {
+        let stdout = Stream::of("stdout", |file| rustix::stdio::dup2_stdout(file), stdout)?;
+        let stderr = Stream::of("stderr", |file| rustix::stdio::dup2_stderr(file), stderr)?;
+        Ok(Capture { stdout, stderr })
+    }
+
+    /// Up to where both files have been reported.
+    pub fn reported(&self) -> [u64; 2] {
+        [&self.stdout, &self.stderr].map(|stream| stream.shared().offset.load(Ordering::Relaxed))
     }
 
     /// A handle for another thread that only tells how much was written.
@@ -81,10 +95,35 @@ struct Shared {
     in_memory: Arc<AtomicBool>,
 }
 
+impl Shared {
+    fn new(place: Place) -> Shared {
+        Shared {
+            in_memory: Arc::new(place.is_in_memory.into()),
+            file: Arc::new(Mutex::new(place.file)),
+            offset: Arc::default(),
+        }
+    }
+}
+
 /// The sizes of both files.
+#[derive(Clone)]
 pub struct Meter([Shared; 2]);
 
 impl Meter {
+    /// Over two new files for another process to print to: stdout, stderr.
+    pub fn start() -> io::Result<(Meter, [File; 2])> {
+        let places = [Place::find()?, Place::find()?];
+        let copies = [places[0].file.try_clone()?, places[1].file.try_clone()?];
+        Ok((Meter(places.map(Shared::new)), copies))
+    }
+
+    /// Up to where the files have been reported.
+    pub fn set_reported(&self, offsets: [u64; 2]) {
+        for (shared, now) in self.0.iter().zip(offsets) {
+            shared.offset.store(now, Ordering::Relaxed);
+        }
+    }
+
     /// Bytes; the difference of two readings is what an evaluation wrote meanwhile.
     pub fn written(&self) -> u64 {
         self.0.iter().map(|s| length(&lock(&s.file))).sum()

@@ -23,6 +23,8 @@ pub struct Stream {
     released: u64,
     /// What the evaluation that is on could not store.
     trouble: Option<String>,
+    /// Whether another process reads the file, so that no other can be put in its place.
+    fixed: bool,
 }
 
 /// Blocks are given back in steps of this many bytes.
@@ -37,13 +39,34 @@ impl Stream {
         let stream = Stream {
             name,
             attach,
-            shared: Shared {
-                in_memory: Arc::new(place.is_in_memory.into()),
-                file: Arc::new(Mutex::new(place.file)),
-                offset: Arc::default(),
-            },
+            shared: Shared::new(place),
             released: 0,
             trouble: None,
+            fixed: false,
+        };
+        stream.attach()?;
+        Ok(stream)
+    }
+
+    /// With a file that another process reads, too.
+    pub fn of(
+        name: &'static str,
+        attach: fn(BorrowedFd<'_>) -> rustix::io::Result<()>,
+        file: File,
+    ) -> io::Result<Stream> {
+        let end = length(&file);
+        let shared = Shared::new(Place {
+            file,
+            is_in_memory: false,
+        });
+        shared.offset.store(end, Ordering::Relaxed);
+        let stream = Stream {
+            name,
+            attach,
+            shared,
+            released: 0,
+            trouble: None,
+            fixed: true,
         };
         stream.attach()?;
         Ok(stream)
@@ -63,6 +86,9 @@ impl Stream {
 
     /// Sees to it that what comes can be written.
     pub fn prepare(&mut self) -> io::Result<()> {
+        if self.fixed {
+            return self.attach();
+        }
         let file = Arc::clone(&self.shared.file);
         let mut file = lock(&file);
         let end = length(&file);
@@ -83,7 +109,7 @@ impl Stream {
     pub fn make_room(&mut self) {
         let file = Arc::clone(&self.shared.file);
         let mut file = lock(&file);
-        if !self.is_in_memory() {
+        if !self.is_in_memory() && !self.fixed {
             let moved = Place::in_memory().and_then(|place| self.move_on(&mut file, place));
             if let Err(error) = moved {
                 log::error!("a place in memory for {}: {error}", self.name);
@@ -114,7 +140,7 @@ impl Stream {
             self.finish(&file, end);
             return Cut::whole(read(&file, self.name, start, end));
         }
-        if start > 0 {
+        if start > 0 || self.fixed {
             let head = read(&file, self.name, start, start + inline_max as u64);
             let copy = copy(&file, self.name, start, end);
             self.finish(&file, end);

@@ -1,14 +1,18 @@
-//! The handle on the eval thread: queue, deadline, interrupts.
+//! The handle on a toplevel: jobs, deadlines, interrupts.
 
+mod conversation;
+mod reaper;
 mod recovery;
 mod soon;
 mod supervise;
+mod thread;
+mod worker;
 
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::fmt;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use crate::Variant;
 pub use crate::bridge::Runtime;
@@ -18,26 +22,28 @@ use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
 use crate::crash::End;
 use crate::error::EvaluatorError;
-use crate::eval_thread::{Boot, Job};
 pub use crate::eval_thread::{EvalThread, Evaluated, Run};
-use crate::interrupt::Interrupt;
+use crate::job::{Eval, Job};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
+use thread::Thread;
+pub use worker::Worker;
 
-/// A handle on the eval thread. The thread ends when the handle is dropped and the
-/// evaluation that runs is over; there is one per process.
+/// A handle on a toplevel, which ends when the handle is dropped and the evaluation that
+/// runs is over.
 pub struct Evaluator {
-    jobs: mpsc::Sender<Job>,
-    booted: watch::Receiver<Boot>,
-    interrupt: Arc<Interrupt>,
+    toplevel: Toplevel,
     meter: Option<Meter>,
-    log: Arc<Mutex<PhraseLog>>,
     settings: Settings,
-    /// Phrases that the recovery that is on leaves out.
-    skipped: Mutex<Vec<usize>>,
-    /// Who is told that an evaluation cannot be stopped.
-    ends: Option<UnboundedSender<End>>,
+}
+
+/// Where the toplevel is.
+enum Toplevel {
+    /// In this process; there is one.
+    Thread(Thread),
+    /// In a process of its own.
+    Worker(Worker),
 }
 
 /// The result of one evaluation.
@@ -54,9 +60,31 @@ pub enum Stop {
     Memory(u64),
 }
 
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stop::Timeout(limit) => {
+                write!(f, "evaluation timed out after {} s", limit.as_secs_f64())
+            }
+            Stop::Cancelled => f.write_str("evaluation timed out: it was cancelled"),
+            Stop::Memory(limit) => write!(
+                f,
+                "evaluation stopped: the process has more than {} MB in memory \
+                 (TOPUP_MEMORY_MAX sets the limit)",
+                limit >> 20
+            ),
+            Stop::Output(limit) => write!(
+                f,
+                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
+                 (TOPUP_OUTPUT_MAX sets the limit)"
+            ),
+        }
+    }
+}
+
 impl Evaluator {
-    /// Starts the thread, which boots the OCaml runtime (`variant` is what the executable is
-    /// linked with); returns before that is done.
+    /// Starts the eval thread, which boots the OCaml runtime (`variant` is what the
+    /// executable is linked with); returns before that is done.
     /// Without a capture, user code prints where the process prints and the output limit
     /// does not hold.
     pub fn start(
@@ -76,28 +104,30 @@ impl Evaluator {
         log: PhraseLog,
         ends: Option<UnboundedSender<End>>,
     ) -> std::io::Result<Evaluator> {
-        let (jobs, queue) = mpsc::channel();
-        let (boot, booted) = watch::channel(None);
-        let interrupt = Arc::new(Interrupt::default());
         let meter = capture.as_ref().map(Capture::meter);
-        let log = Arc::new(Mutex::new(log));
-        let thread = EvalThread {
-            capture,
-            interrupt: Arc::clone(&interrupt),
-            inline_max: settings.inline_max,
-            log: Arc::clone(&log),
-        };
-        thread.spawn(variant, boot, queue)?;
+        let thread = Thread::start(variant, capture, settings.inline_max, log, ends)?;
         Ok(Evaluator {
-            jobs,
-            booted,
-            interrupt,
+            toplevel: Toplevel::Thread(thread),
             meter,
-            log,
             settings,
-            skipped: Mutex::default(),
-            ends,
         })
+    }
+
+    /// The handle on a worker's toplevel.
+    pub fn of_worker(worker: Worker, settings: Settings) -> Evaluator {
+        Evaluator {
+            meter: Some(worker.meter()),
+            toplevel: Toplevel::Worker(worker),
+            settings,
+        }
+    }
+
+    /// The worker whose toplevel it is.
+    pub fn worker(&self) -> Option<&Worker> {
+        match &self.toplevel {
+            Toplevel::Worker(worker) => Some(worker),
+            Toplevel::Thread(_) => None,
+        }
     }
 
     /// Runs `source` for at most `timeout` (`None`: the default limit). When `cancel`
@@ -109,23 +139,32 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> Result<Evaluation, EvaluatorError> {
         let limit = timeout.or(self.settings.timeout);
-        self.run(limit, cancel, move |thread, runtime| {
-            thread.eval(runtime, source.as_bytes())
-        })
-        .await
+        self.run(Eval { source }, limit, cancel).await
     }
 
-    /// Runs the source of a checkpoint in a fresh toplevel; also returns how many of its
-    /// phrases succeeded. The phrase log then holds those.
-    pub async fn restore(
+    /// Does what may run user code, for at most `limit`.
+    pub async fn run<T, J: Job<Done = Run<T>>>(
         &self,
-        source: Vec<u8>,
+        job: J,
+        limit: Option<Duration>,
         cancel: impl Future<Output = ()>,
-    ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
-        self.run(None, cancel, move |thread, runtime| {
-            thread.restore(runtime, &source)
-        })
-        .await
+    ) -> Result<Run<T>, EvaluatorError> {
+        self.booted().await?;
+        let written = self.written();
+        let mut finished = self.send(job)?;
+        let (finished, stop) = match soon(&mut finished).await {
+            Some(result) => (result, None),
+            None => self.supervise(finished, limit, written, cancel).await,
+        };
+        let run = finished.map_err(|_| ended())?;
+        let run = run.map_err(|error| self.stopped_by(error, stop))?;
+        Ok(Run { stop, ..run })
+    }
+
+    /// Does what runs no user code.
+    pub async fn ask<J: Job>(&self, job: J) -> Result<J::Done, EvaluatorError> {
+        self.booted().await?;
+        self.send(job)?.await.map_err(|_| ended())?
     }
 
     /// What was printed and not reported, when the process has come to its end.
@@ -136,27 +175,21 @@ impl Evaluator {
         })
     }
 
-    fn stuck(&self, stop: Stop) {
-        if let Some(ends) = &self.ends {
-            let _ = ends.send(End::Stuck(stop));
-        }
-    }
-
-    /// Makes it a toplevel in which nothing has happened, with a new phrase log.
-    pub async fn reset(&self, cancel: impl Future<Output = ()>) -> Result<Run<()>, EvaluatorError> {
-        self.run(None, cancel, EvalThread::reset).await
-    }
-
-    /// The text of the phrase log and its number of phrases.
+    /// The text of the phrase log and its number of phrases, also while something runs that
+    /// nothing can stop.
     pub fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.contents().map_err(EvaluatorError::Log)
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.log().contents().map_err(EvaluatorError::Log),
+            Toplevel::Worker(_) => Err(EvaluatorError::Fault("it is elsewhere".into())),
+        }
     }
 
     /// Why there is no phrase log, if there is none.
     pub fn no_log(&self) -> Option<String> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.unavailable()
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.log().unavailable(),
+            Toplevel::Worker(_) => None,
+        }
     }
 
     /// The time limit of evaluations that name none.
@@ -174,46 +207,49 @@ impl Evaluator {
         Checkpoints::at(self.settings.checkpoint_dir.clone())
     }
 
-    /// Runs what may run user code, for at most `limit`.
-    pub async fn run<T: Send + 'static>(
+    fn send<J: Job>(
         &self,
-        limit: Option<Duration>,
-        cancel: impl Future<Output = ()>,
-        work: impl FnOnce(&mut EvalThread, &Runtime) -> Result<Run<T>, EvaluatorError> + Send + 'static,
-    ) -> Result<Run<T>, EvaluatorError> {
-        self.booted().await?;
-        let written = self.written();
-        let mut finished = self.send(work)?;
-        let (finished, stop) = match soon(&mut finished).await {
-            Some(result) => (result, None),
-            None => self.supervise(finished, limit, written, cancel).await,
-        };
-        let run = finished.map_err(|_| ended())??;
-        Ok(Run { stop, ..run })
+        job: J,
+    ) -> Result<oneshot::Receiver<Result<J::Done, EvaluatorError>>, EvaluatorError> {
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.send(job),
+            Toplevel::Worker(worker) => worker.send(job),
+        }
     }
 
-    /// Asks the toplevel something that runs no user code.
-    pub async fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Runtime) -> Result<T, String> + Send + 'static,
-    ) -> Result<T, EvaluatorError> {
-        self.booted().await?;
-        let answer = self.send(move |_, runtime| question(runtime))?;
-        answer
-            .await
-            .map_err(|_| ended())?
-            .map_err(EvaluatorError::Fault)
+    fn interrupt(&self) {
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.interrupt(),
+            Toplevel::Worker(worker) => worker.interrupt(),
+        }
     }
 
-    fn send<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut EvalThread, &Runtime) -> T + Send + 'static,
-    ) -> Result<oneshot::Receiver<T>, EvaluatorError> {
-        let (reply, receiver) = oneshot::channel();
-        // The caller may have gone while it waited; the work is done all the same.
-        let job: Job = Box::new(move |thread, runtime| drop(reply.send(work(thread, runtime))));
-        self.jobs.send(job).map_err(|_| ended())?;
-        Ok(receiver)
+    /// Nothing stops what runs; what holds it is ended.
+    fn stuck(&self, stop: Stop) {
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.stuck(stop),
+            Toplevel::Worker(worker) => worker.kill(),
+        }
+    }
+
+    /// The end of a worker that was killed because nothing else stopped it.
+    fn stopped_by(&self, error: EvaluatorError, stop: Option<Stop>) -> EvaluatorError {
+        match (error, stop) {
+            (EvaluatorError::Ended(mut ended), Some(stop))
+                if ended.0 == End::Signal(libc::SIGKILL) =>
+            {
+                ended.0 = End::Stuck(stop);
+                EvaluatorError::Ended(ended)
+            }
+            (error, _) => error,
+        }
+    }
+
+    fn resident(&self) -> u64 {
+        match &self.toplevel {
+            Toplevel::Thread(_) => crate::memory::resident(),
+            Toplevel::Worker(worker) => crate::memory::resident_of(worker.pid()),
+        }
     }
 
     fn written(&self) -> u64 {
@@ -222,12 +258,10 @@ impl Evaluator {
 
     /// Waits until the OCaml toplevel is up, or has failed to come up.
     pub async fn booted(&self) -> Result<(), EvaluatorError> {
-        let mut booted = self.booted.clone();
-        let state = booted.wait_for(Option::is_some).await;
-        match state.as_deref() {
-            Ok(Some(Ok(()))) => Ok(()),
-            Ok(Some(Err(error))) => Err(EvaluatorError::Boot(error.clone())),
-            _ => Err(EvaluatorError::Fault("it ended while booting".into())),
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.booted().await,
+            // It takes its first job when it is.
+            Toplevel::Worker(_) => Ok(()),
         }
     }
 }

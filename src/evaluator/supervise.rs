@@ -8,7 +8,6 @@ use tokio::time::{self, MissedTickBehavior};
 use super::soon::{Reply, SOON};
 use super::{Evaluator, Stop};
 use crate::capture::Meter;
-use crate::memory;
 use crate::settings::Settings;
 
 /// What an evaluation may take in a session that is above its limit of memory already.
@@ -39,12 +38,12 @@ impl Default for Patience {
 
 impl Patience {
     /// The interrupt was repeated. True once.
-    fn is_over(&mut self) -> bool {
+    fn is_over(&mut self, resident: impl FnOnce() -> u64) -> bool {
         self.repeats -= 1;
         if self.repeats > 0 {
             return false;
         }
-        let more = scan(memory::resident());
+        let more = scan(resident());
         if more > 0 && !std::mem::replace(&mut self.scanned, true) {
             self.repeats = more;
             return false;
@@ -75,7 +74,7 @@ impl Evaluator {
         if self.written().saturating_sub(written) > most {
             return Some(Stop::Output(most));
         }
-        let now = memory::resident();
+        let now = self.resident();
         let grown = now > memory_max && now > resident + GROWTH;
         grown.then_some(Stop::Memory(memory_max))
     }
@@ -90,7 +89,7 @@ impl Evaluator {
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
         let mut patience = Patience::default();
-        let resident = memory::resident();
+        let resident = self.resident();
         tokio::pin!(cancel);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
         tokio::pin!(deadline);
@@ -104,8 +103,8 @@ impl Evaluator {
                 biased;
                 result = &mut finished => return (result, stop),
                 _ = repeat.tick(), if stop.is_some() => {
-                    self.interrupt.send();
-                    if patience.is_over() {
+                    self.interrupt();
+                    if patience.is_over(|| self.resident()) {
                         self.stuck(stop.unwrap_or(Stop::Cancelled));
                     }
                     continue;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::home;
 
@@ -134,7 +134,7 @@ pub fn claim(path: &Path) -> io::Result<LogFile> {
     if file.metadata()?.len() == 0 {
         return Ok(LogFile::new(path, file));
     }
-    move_aside(path)?;
+    home::move_aside(path)?;
     let file = options().create_new(true).open(path)?;
     lock(&file)?;
     Ok(LogFile::new(path, file))
@@ -156,23 +156,10 @@ pub fn replace(path: &Path, contents: &[u8], keep_old: bool) -> io::Result<LogFi
     let log = LogFile::new(path, file.as_file().try_clone()?).holding(contents)?;
     file.as_file().sync_all()?;
     if keep_old && fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0) {
-        move_aside(path)?;
+        home::move_aside(path)?;
     }
     file.persist(path).map_err(|error| error.error)?;
     Ok(log)
-}
-
-/// Renames `path` to `path.1`, or the first number that is free.
-fn move_aside(path: &Path) -> io::Result<()> {
-    for number in 1.. {
-        let mut aside = path.as_os_str().to_os_string();
-        aside.push(format!(".{number}"));
-        match renameat_with(CWD, path, CWD, &aside, RenameFlags::NOREPLACE) {
-            Err(rustix::io::Errno::EXIST) => continue,
-            result => return Ok(result?),
-        }
-    }
-    unreachable!("the numbers do not end")
 }
 
 fn lock(file: &File) -> io::Result<()> {

@@ -110,10 +110,31 @@ impl PhraseLog {
         }
     }
 
-    /// What is in the log already is about to be run again.
-    pub fn begin_recovery(&mut self) {
-        self.phrases = 0;
-        self.replayed = Some(Vec::new());
+    /// What is in the log is about to be run again: returns it. With `contents` that takes
+    /// the place of what is there, whose phrases have been run already.
+    pub fn begin_recovery(&mut self, contents: Option<Vec<u8>>) -> Result<Vec<u8>, String> {
+        let Some(contents) = contents else {
+            let (source, _) = self.contents()?;
+            self.phrases = 0;
+            self.replayed = Some(Vec::new());
+            return Ok(source);
+        };
+        let (done, _) = self.contents()?;
+        self.begin_somehow(&contents, false);
+        self.replayed = Some(done);
+        Ok(contents)
+    }
+
+    /// Goes on in a file of its own at `path`, with what it holds: another process has the
+    /// old one. What is at `path` is moved aside.
+    pub fn part(&mut self, path: PathBuf) {
+        match self.contents() {
+            Ok((contents, _)) => {
+                self.place = Place::At(path);
+                self.begin_somehow(&contents, true);
+            }
+            Err(reason) => self.state = State::Unavailable(format!("{reason}; {REMEDY}")),
+        }
     }
 
     /// Adds a phrase. What cannot be written is kept and tried again with the next one.

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{Fault, Id, id_of};
 use super::revision::Revision;
+use crate::router::LOCAL;
 use crate::tools::{self, Answer, Tool};
 
 /// The protocol's side of one connection.
@@ -199,8 +200,8 @@ fn call(mut params: Map<String, Value>) -> Result<Request, Fault> {
 pub enum Notification {
     /// `notifications/cancelled` for a request of this connection.
     Withdraw(Id),
-    /// `notifications/cancelled` for what runs in the local toplevel, named or implied.
-    CancelLocal,
+    /// `notifications/cancelled` for what runs in a session, named or the local one.
+    Cancel(String),
     /// Nothing to do, known or not.
     Other,
 }
@@ -210,13 +211,13 @@ pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
     if method != "notifications/cancelled" {
         return Notification::Other;
     }
-    let mut targets = ["host", "session"]
-        .iter()
-        .filter_map(|key| params.get(*key)?.as_str());
-    match (targets.next(), params.get("requestId").and_then(id_of)) {
-        (Some("local"), _) | (None, None) => Notification::CancelLocal,
-        (Some(_), _) => Notification::Other,
-        (None, Some(request)) => Notification::Withdraw(request),
+    let target = |key| params.get(key).and_then(Value::as_str);
+    let request = params.get("requestId").and_then(id_of);
+    match (target("host"), target("session"), request) {
+        (Some(LOCAL), _, _) | (None, None, None) => Notification::Cancel(LOCAL.into()),
+        (Some(_), _, _) => Notification::Other,
+        (None, Some(session), _) => Notification::Cancel(session.into()),
+        (None, None, Some(request)) => Notification::Withdraw(request),
     }
 }
 

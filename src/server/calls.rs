@@ -16,7 +16,7 @@ use crate::protocol::batch::{BatchId, Batches};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
 use crate::protocol::mcp::{self, Negotiation, Notification, Request};
 use crate::protocol::revision::Revision;
-use crate::router::Router;
+use crate::router::{LOCAL, Router};
 use crate::session::Ticket;
 use crate::tools::{self, Answer, Tool};
 use crate::transport::{Message, Outgoing};
@@ -212,9 +212,9 @@ impl Server {
                     pending.withdrawn = true;
                     pending.ticket.cancel.cancel();
                 }
-                None => self.router.cancel_local(),
+                None => self.router.cancel(LOCAL),
             },
-            Notification::CancelLocal => self.router.cancel_local(),
+            Notification::Cancel(session) => self.router.cancel(&session),
             Notification::Other => {}
         }
     }

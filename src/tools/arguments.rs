@@ -32,7 +32,7 @@ pub const ROUTE: [Field; 2] = [
         name: "session",
         kind: Kind::Text,
         required: false,
-        description: "Omit it, or pass \"local\": the toplevel in this process. There are no other sessions yet.",
+        description: "The named session that this is for (see list_sessions) [default: \"local\", the toplevel in the server's own process].",
     },
     Field {
         name: "host",
@@ -82,7 +82,8 @@ impl Kind {
 
 /// All fields of a tool, its own first.
 pub fn fields(tool: &Tool) -> impl Iterator<Item = &Field> {
-    tool.fields.iter().chain(&ROUTE)
+    let route: &[Field] = if tool.routed { &ROUTE } else { &[] };
+    tool.fields.iter().chain(route)
 }
 
 /// The JSON schema of a tool's arguments: a plain closed object.

@@ -17,6 +17,7 @@ Example: {} gives {\"cancelled\": true}.",
         destructive: false,
         idempotent: true,
     },
+    routed: true,
     fields: &[],
     run,
 };

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
 use crate::checkpoint::Label;
-use crate::evaluator::Runtime;
+use crate::job::LoadedByHand;
 
 pub const TOOL: Tool = Tool {
     name: "checkpoint",
@@ -20,6 +20,7 @@ that needs that, so prefer #require where you can. It needs the phrase log (TOPU
         destructive: false,
         idempotent: true,
     },
+    routed: true,
     fields: &[LABEL],
     run,
 };
@@ -45,25 +46,32 @@ fn run(mut call: Call) -> Running {
         let text = call.arguments.text("label").unwrap_or_default();
         let label = Label::new(&text).map_err(|e| Failure::new(Phase::Arguments, e))?;
         let turn = call.session.turn(&call.ticket).await?;
-        let (source, phrases) = turn.log()?;
-        let by_hand = turn.ask(Runtime::loaded_by_hand).await?;
-        let notice = (!by_hand.is_empty()).then(|| {
-            format!(
-                "not in it, because it was loaded and not evaluated: {}; restore fails at the first phrase that needs that",
-                by_hand.join(", ")
-            )
-        });
+        let (source, phrases) = turn.log().await?;
+        let by_hand = turn.ask(LoadedByHand {}).await?;
         let checkpoints = turn.checkpoints();
-        let saved = tokio::task::spawn_blocking(move || checkpoints.save(&label, &source)).await;
-        let path = saved
+        let text_of_it = source.clone();
+        let saved = move || checkpoints.save(&label, &text_of_it);
+        let path = tokio::task::spawn_blocking(saved)
+            .await
             .map_err(|error| error.to_string())
             .and_then(|path| path)
             .map_err(|error| Failure::new(Phase::Log, error))?;
+        let frozen = turn.freeze(path.clone(), source, phrases).await;
+        let slow = frozen
+            .err()
+            .map(|error| format!("restore will run it again, not go back at once: {error}"));
+        let by_hand = (!by_hand.is_empty()).then(|| {
+            format!(
+                "not in the file, because it was loaded and not evaluated: {}; running it again fails at the first phrase that needs that",
+                by_hand.join(", ")
+            )
+        });
+        let notices: Vec<String> = by_hand.into_iter().chain(slow).collect();
         let report = CheckpointReport {
             label: text,
             path: path.display().to_string(),
             phrases,
-            notice,
+            notice: (!notices.is_empty()).then(|| notices.join("\n")),
         };
         Ok(Answer::new(&report, false))
     })

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::report::reason;
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
-use crate::evaluator::Runtime;
+use crate::bytes::Bytes;
+use crate::job::{MakeProgram, Packages};
 use crate::promotion::{self, Build, Project};
 
 pub const TOOL: Tool = Tool {
@@ -25,6 +25,7 @@ binary_path \"/tmp/app/main.exe\".",
         destructive: true,
         idempotent: true,
     },
+    routed: true,
     fields: &[
         Field {
             name: "entry",
@@ -87,12 +88,15 @@ fn run(mut call: Call) -> Running {
         let named = call.arguments.texts("libraries");
         let limit = call.arguments.seconds("timeout");
         let turn = call.session.turn(&call.ticket).await?;
-        let (log, _) = turn.log()?;
+        let (log, _) = turn.log().await?;
         let program = turn
-            .ask(move |runtime| runtime.program(&entry, &log))
+            .ask(MakeProgram {
+                entry,
+                log: Bytes(log),
+            })
             .await?
             .map_err(arguments)?;
-        let libraries = libraries(named, turn.ask(Runtime::packages).await?).map_err(failed)?;
+        let libraries = libraries(named, turn.ask(Packages {}).await?).map_err(failed)?;
         let project = Project::claim(&out).map_err(arguments)?;
         project.write(&program, &libraries).map_err(failed)?;
         let build = project.build(limit, turn.stopped(), &call.progress);
@@ -116,7 +120,7 @@ fn run(mut call: Call) -> Running {
             }
             end => {
                 report.error = Some(match (end, &phrase) {
-                    (Err(stop), _) => reason(stop).1,
+                    (Err(stop), _) => stop.to_string(),
                     (Ok(_), Some(phrase)) => format!(
                         "the build failed at phrase {}; build_log says why",
                         phrase.number

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::report::{Printed, reason};
+use super::report::Printed;
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use crate::job::Complete;
 use crate::query::Completion;
 
 pub const TOOL: Tool = Tool {
@@ -22,6 +23,7 @@ before the place count and are not run. Nothing is completed in strings and comm
         destructive: false,
         idempotent: true,
     },
+    routed: true,
     fields: &[
         Field {
             name: "source",
@@ -104,12 +106,11 @@ fn run(mut call: Call) -> Running {
         let place = offset(&source, line, column)
             .map_err(|text| Failure::new(Phase::Arguments, format!("complete: {text}")))?;
         let turn = call.session.turn(&call.ticket).await?;
-        let (text, limit) = (source.clone(), limit.unwrap_or(LIMIT));
         let run = turn
-            .run(move |thread, runtime| {
-                thread.run(runtime, |runtime| {
-                    runtime.complete(text.as_bytes(), place, limit)
-                })
+            .run(Complete {
+                source: source.clone(),
+                offset: place,
+                limit: limit.unwrap_or(LIMIT),
             })
             .await?;
         let found = run.result;
@@ -120,7 +121,7 @@ fn run(mut call: Call) -> Running {
             prefix: found.prefix,
             completions: found.shown.into_iter().map(report).collect(),
             total: found.total,
-            error: stopped.map(|stop| reason(stop).1),
+            error: stopped.map(|stop| stop.to_string()),
             printed: Printed::new(run.stdout, run.stderr),
         };
         Ok(Answer::new(&report, report.error.is_some()))

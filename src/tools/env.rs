@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Answer, Call, Field, Hints, Kind, Running, Tool};
+use crate::job::Env;
 
 pub const TOOL: Tool = Tool {
     name: "env",
@@ -16,6 +17,7 @@ shadowed bindings are left out, and total counts those beyond limit, too. For ty
         destructive: false,
         idempotent: true,
     },
+    routed: true,
     fields: &[
         Field {
             name: "filter",
@@ -59,9 +61,7 @@ fn run(mut call: Call) -> Running {
         let all = call.arguments.flag("all");
         let limit = call.arguments.count("limit").unwrap_or(LIMIT);
         let turn = call.session.turn(&call.ticket).await?;
-        let found = turn
-            .ask(move |runtime| runtime.env(&filter, all, limit))
-            .await?;
+        let found = turn.ask(Env { filter, all, limit }).await?;
         let bindings = found.shown.into_iter();
         let report = EnvReport {
             bindings: bindings

@@ -20,6 +20,7 @@ value_repr \"6\", type \"int\", earlier [\"val xs : int list = [1; 2; 3]\"].",
         destructive: true,
         idempotent: false,
     },
+    routed: true,
     fields: &[
         Field {
             name: "source",

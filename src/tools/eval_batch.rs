@@ -19,6 +19,7 @@ to later ones and stay. The timeout is for each element. Example: {\"sources\": 
         destructive: true,
         idempotent: false,
     },
+    routed: true,
     fields: &[
         Field {
             name: "sources",

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::report::{self, Printed};
+use super::report::Printed;
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use crate::job::Load;
 
 pub const TOOL: Tool = Tool {
     name: "load",
@@ -24,6 +25,7 @@ load them again after reset or restore. Example: \
         destructive: false,
         idempotent: false,
     },
+    routed: true,
     fields: &[Field {
         name: "path",
         kind: Kind::Text,
@@ -42,24 +44,12 @@ struct LoadReport {
 }
 
 /// A failure after user code had its say.
-#[derive(Serialize)]
-struct LoadFailure {
-    #[serde(flatten)]
-    failure: Failure,
-    #[serde(flatten)]
-    printed: Printed,
-}
-
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let path = call.arguments.text("path").unwrap_or_default();
         check(&path)?;
         let turn = call.session.turn(&call.ticket).await?;
-        let run = turn
-            .run(move |thread, runtime| {
-                thread.run(runtime, |runtime| runtime.load(path.as_bytes()))
-            })
-            .await?;
+        let run = turn.run(Load { path }).await?;
         let printed = Printed::new(run.stdout, run.stderr);
         Ok(match run.result {
             Ok(modules) => {
@@ -74,10 +64,9 @@ fn run(mut call: Call) -> Running {
                 )
             }
             Err(error) => {
-                let stopped = run.stop.map(|stop| report::reason(stop).1 + "\n");
+                let stopped = run.stop.map(|stop| format!("{stop}\n"));
                 let error = stopped.unwrap_or_default() + &error;
-                let failure = Failure::new(Phase::Arguments, error);
-                Answer::new(&LoadFailure { failure, printed }, true)
+                Answer::new(&Failure::new(Phase::Arguments, error).beside(printed), true)
             }
         })
     })

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::report::{self, Printed};
+use super::report::Printed;
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use crate::job::LoadProject;
 
 pub const TOOL: Tool = Tool {
     name: "load_project",
@@ -22,6 +23,7 @@ version of it. Example: {\"path\": \"/p\"} gives loaded [\"Geo\", \"Geo__Circle\
         destructive: true,
         idempotent: true,
     },
+    routed: true,
     fields: &[Field {
         name: "path",
         kind: Kind::Text,
@@ -49,12 +51,8 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let folder = folder(call.arguments.text("path").unwrap_or_default())?;
         let turn = call.session.turn(&call.ticket).await?;
-        let run = turn
-            .run_within(None, move |thread, runtime| {
-                thread.run(runtime, |runtime| runtime.load_project(folder.as_bytes()))
-            })
-            .await?;
-        let stopped = run.stop.map(|stop| report::reason(stop).1 + "\n");
+        let run = turn.run_within(None, LoadProject { folder }).await?;
+        let stopped = run.stop.map(|stop| format!("{stop}\n"));
         let failure = run.result.error.map(|(is_build, text)| {
             let phase = match is_build {
                 true => Phase::Build,

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::report::{Printed, reason};
+use super::report::Printed;
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use crate::job::Lookup;
 use crate::query::Definition;
 
 pub const TOOL: Tool = Tool {
@@ -22,6 +23,7 @@ unknown name is an error that names near ones. It runs no code but installed pri
         destructive: false,
         idempotent: true,
     },
+    routed: true,
     fields: &[Field {
         name: "name",
         kind: Kind::Text,
@@ -58,13 +60,11 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let name = call.arguments.text("name").unwrap_or_default();
         let turn = call.session.turn(&call.ticket).await?;
-        let run = turn
-            .run(move |thread, runtime| thread.lookup(runtime, &name))
-            .await?;
+        let run = turn.run(Lookup { name }).await?;
         let about_name = |text| Failure::new(Phase::Arguments, format!("lookup: {text}"));
         let definition = run.result.map_err(about_name)?;
         let stopped = run.stop.filter(|_| definition.interrupted);
-        let error = stopped.map(|stop| reason(stop).1);
+        let error = stopped.map(|stop| stop.to_string());
         let report = LookupReport::new(definition, error, Printed::new(run.stdout, run.stderr));
         Ok(Answer::new(&report, report.error.is_some()))
     })

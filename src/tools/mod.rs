@@ -9,13 +9,18 @@ mod complete;
 mod env;
 mod eval;
 mod eval_batch;
+mod list_sessions;
 mod load;
 mod load_project;
 mod lookup;
 mod report;
 mod reset;
+mod restart_local_session;
 mod restore;
+mod start_local_session;
+mod stop_local_session;
 mod typecheck;
+mod update_local_session;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,13 +29,14 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 pub use arguments::{Arguments, Field, Kind, fields};
-pub use report::{CrashReport, Printed, describe};
+pub use report::Printed;
 
+use crate::crash::{self, End};
 use crate::error::EvaluatorError;
 use crate::progress::Progress;
 use crate::protocol::revision::Revision;
 use crate::router::Router;
-use crate::session::{Local, Ticket};
+use crate::session::{Registry, Session, Ticket};
 
 /// Every tool, in the order of `tools/list`.
 pub static ALL: &[Tool] = &[
@@ -47,6 +53,11 @@ pub static ALL: &[Tool] = &[
     checkpoint::TOOL,
     restore::TOOL,
     compile_to_binary::TOOL,
+    list_sessions::TOOL,
+    start_local_session::TOOL,
+    restart_local_session::TOOL,
+    update_local_session::TOOL,
+    stop_local_session::TOOL,
 ];
 
 /// What a client reads before its first call.
@@ -66,6 +77,8 @@ pub struct Tool {
     /// For a model: what it does and when to use it, what comes back, state, an example.
     pub description: &'static str,
     pub hints: Hints,
+    /// Whether it takes `session` and `host`, and runs there.
+    pub routed: bool,
     pub fields: &'static [Field],
     pub run: fn(Call) -> Running,
 }
@@ -80,7 +93,10 @@ pub struct Hints {
 /// One call of a tool.
 pub struct Call {
     pub arguments: Arguments,
-    pub session: Arc<Local>,
+    /// The one that the call was routed to.
+    pub session: Arc<Session>,
+    /// All named sessions, for the tools that are about them.
+    pub registry: Arc<Registry>,
     pub ticket: Ticket,
     pub progress: Progress,
 }
@@ -109,6 +125,11 @@ pub struct Failure {
     /// What, where, and what to do next.
     pub error: String,
     pub phase: Phase,
+    /// What ended the process that evaluated, as in `SIGSEGV`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    #[serde(flatten)]
+    pub printed: Box<Printed>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -116,6 +137,7 @@ pub struct Failure {
 pub enum Phase {
     Arguments,
     Route,
+    Prewarm,
     Log,
     Build,
     Crash,
@@ -126,15 +148,45 @@ impl Failure {
         Failure {
             error: error.into(),
             phase,
+            signal: None,
+            printed: Box::default(),
+        }
+    }
+
+    /// The process that evaluated has come to its `end`; `then` says how the session goes on.
+    pub fn crashed(end: End, then: &str, printed: Printed) -> Failure {
+        let signal = match end {
+            End::Signal(signal) => Some(crash::name(signal)),
+            _ => None,
+        };
+        Failure {
+            signal,
+            printed: Box::new(printed),
+            ..Failure::new(Phase::Crash, format!("{end}; {then}"))
+        }
+    }
+
+    /// With what was printed beside it.
+    pub fn beside(self, printed: Printed) -> Failure {
+        Failure {
+            printed: Box::new(printed),
+            ..self
         }
     }
 }
+
+/// How a session goes on whose process has ended.
+const WORKER_THEN: &str = "the next call finds the session restored from its phrase log";
 
 impl From<EvaluatorError> for Failure {
     fn from(error: EvaluatorError) -> Failure {
         let phase = match error {
             EvaluatorError::Log(_) => Phase::Log,
             EvaluatorError::Boot(_) | EvaluatorError::Fault(_) => Phase::Crash,
+            EvaluatorError::Ended(ended) => {
+                let (end, stdout, stderr) = *ended;
+                return Failure::crashed(end, WORKER_THEN, Printed::new(stdout, stderr));
+            }
         };
         Failure::new(phase, error.to_string())
     }
@@ -158,6 +210,7 @@ pub async fn call(
             (tool.run)(Call {
                 arguments,
                 session,
+                registry: Arc::clone(router.registry()),
                 ticket,
                 progress,
             })
@@ -172,9 +225,12 @@ fn prepare(
     tool: &Tool,
     arguments: Map<String, Value>,
     router: &Router,
-) -> Result<(Arguments, Arc<Local>), Failure> {
+) -> Result<(Arguments, Arc<Session>), Failure> {
     let mut arguments = Arguments::check(tool, arguments)?;
-    let session = router.session(&mut arguments)?;
+    let session = match tool.routed {
+        true => router.session(&mut arguments)?,
+        false => Arc::clone(router.local()),
+    };
     Ok((arguments, session))
 }
 

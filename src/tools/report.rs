@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::Phase;
-use crate::crash::{self, End};
-use crate::evaluator::{Evaluated, Evaluation, Stop};
+use crate::evaluator::{Evaluated, Evaluation, Run, Stop};
 use crate::outcome::{self, Diagnostic, Severity};
 use crate::overflow::Cut;
 use crate::session::Turn;
@@ -96,6 +94,18 @@ impl Report {
         }
     }
 
+    /// Of no phrase at all.
+    pub fn empty() -> Report {
+        Report::new(Run {
+            result: Evaluated::default(),
+            stdout: Cut::default(),
+            stderr: Cut::default(),
+            elapsed: Duration::ZERO,
+            stop: None,
+            notice: None,
+        })
+    }
+
     /// With what the session has to say.
     pub fn noticing(mut self, turn: &Turn) -> Report {
         if let Some(notice) = turn.notice() {
@@ -119,11 +129,11 @@ const BREAK: &str = "Interrupted.";
 /// Says in the outcome why it was interrupted; or, if user code caught the interrupt and
 /// ended by itself, says so in a notice.
 pub fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
-    let (kind, text) = reason(stop);
+    let text = stop.to_string();
     let interrupted = |d: &&mut Diagnostic| d.kind == outcome::Kind::Interrupted;
     match outcome.diagnostics.iter_mut().find(interrupted) {
         Some(diagnostic) => {
-            diagnostic.kind = kind;
+            diagnostic.kind = kind(stop);
             let said = std::mem::replace(&mut diagnostic.message, text.clone());
             // Where the break hit, and what user code made of it, in OCaml's own words.
             let more = outcome.error.take().unwrap_or_default();
@@ -144,37 +154,13 @@ pub fn explain(stop: Stop, outcome: &mut outcome::Outcome) -> Option<String> {
     }
 }
 
-/// Why topup stopped something, as a kind and in words.
-pub fn reason(stop: Stop) -> (outcome::Kind, String) {
+fn kind(stop: Stop) -> outcome::Kind {
     match stop {
-        Stop::Timeout(limit) => (
-            outcome::Kind::Timeout,
-            format!("evaluation timed out after {}", seconds(limit)),
-        ),
-        Stop::Cancelled => (
-            outcome::Kind::Cancelled,
-            "evaluation timed out: it was cancelled".to_string(),
-        ),
-        Stop::Memory(limit) => (
-            outcome::Kind::Memory,
-            format!(
-                "evaluation stopped: the process has more than {} MB in memory \
-                 (TOPUP_MEMORY_MAX sets the limit)",
-                limit >> 20
-            ),
-        ),
-        Stop::Output(limit) => (
-            outcome::Kind::Output,
-            format!(
-                "evaluation stopped: it wrote more than {limit} bytes to stdout and stderr \
-                 (TOPUP_OUTPUT_MAX sets the limit)"
-            ),
-        ),
+        Stop::Timeout(_) => outcome::Kind::Timeout,
+        Stop::Cancelled => outcome::Kind::Cancelled,
+        Stop::Memory(_) => outcome::Kind::Memory,
+        Stop::Output(_) => outcome::Kind::Output,
     }
-}
-
-fn seconds(limit: Duration) -> String {
-    format!("{} s", limit.as_secs_f64())
 }
 
 pub fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
@@ -207,7 +193,7 @@ pub fn diagnostic(diagnostic: Diagnostic) -> DiagnosticReport {
 }
 
 /// What user code printed beside a tool's own result, or failure; left out where it is nothing.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Printed {
     #[serde(skip_serializing_if = "String::is_empty")]
     stdout: String,
@@ -227,44 +213,5 @@ impl Printed {
             stdout_overflow: stdout.overflow,
             stderr_overflow: stderr.overflow,
         }
-    }
-}
-
-/// The payload of the call that ran when the process came to its end.
-#[derive(Debug, Serialize)]
-pub struct CrashReport {
-    error: String,
-    phase: Phase,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signal: Option<String>,
-    #[serde(flatten)]
-    printed: Printed,
-}
-
-impl CrashReport {
-    pub fn new(end: End, printed: Printed) -> CrashReport {
-        let then =
-            "topup goes on in a fresh process, with the session restored from its phrase log";
-        CrashReport {
-            error: format!("{}; {then}", describe(end)),
-            phase: Phase::Crash,
-            signal: match end {
-                End::Signal(signal) => Some(crash::name(signal)),
-                _ => None,
-            },
-            printed,
-        }
-    }
-}
-
-/// What would have ended the process.
-pub fn describe(end: End) -> String {
-    match end {
-        End::Signal(signal) => format!(
-            "the evaluation crashed the process ({})",
-            crash::name(signal)
-        ),
-        End::Exit(status) => format!("the evaluation ended the process with status {status}"),
-        End::Stuck(stop) => format!("{}, and nothing could interrupt it", reason(stop).1),
     }
 }

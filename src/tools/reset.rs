@@ -17,6 +17,7 @@ good use restore. Returns {ok: true}. Background threads go on. Example: {} give
         destructive: true,
         idempotent: true,
     },
+    routed: true,
     fields: &[],
     run,
 };

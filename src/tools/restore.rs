@@ -20,6 +20,7 @@ gives notice \"replayed 12 phrases of …/parser-works.ml\".",
         destructive: true,
         idempotent: true,
     },
+    routed: true,
     fields: &[LABEL],
     run,
 };
@@ -31,6 +32,15 @@ fn run(mut call: Call) -> Running {
         let label = Label::new(&text).map_err(arguments)?;
         let turn = call.session.turn(&call.ticket).await?;
         let (source, path) = turn.checkpoints().load(&label).map_err(arguments)?;
+        if let Some(phrases) = turn.thaw(&path, &source).await {
+            let mut report = Report::empty().noticing(&turn);
+            report.add_notice(format!(
+                "went back to the process of the checkpoint {}, with mutable state and loaded archives, after {}",
+                path.display(),
+                count(phrases)
+            ));
+            return Ok(Answer::new(&report, false));
+        }
         let run = turn.restore(source).await?;
         let phrases = run.result.1;
         let mut report = Report::new(run.map(|(evaluated, _)| evaluated)).noticing(&turn);

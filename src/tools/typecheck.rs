@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::report::{DiagnosticReport, Printed, diagnostic, explain};
 use super::{Answer, Call, Field, Hints, Kind, Running, Tool};
 use crate::evaluator::Run;
+use crate::job::Typecheck;
 use crate::query::Typechecked;
 
 pub const TOOL: Tool = Tool {
@@ -22,6 +23,7 @@ first that is rejected ends the check. Directives are not run; notice names them
         destructive: false,
         idempotent: true,
     },
+    routed: true,
     fields: &[Field {
         name: "source",
         kind: Kind::Text,
@@ -73,10 +75,7 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let source = call.arguments.text("source").unwrap_or_default();
         let turn = call.session.turn(&call.ticket).await?;
-        let report = TypecheckReport::new(
-            turn.run(move |thread, runtime| thread.typecheck(runtime, source.as_bytes()))
-                .await?,
-        );
+        let report = TypecheckReport::new(turn.run(Typecheck { source }).await?);
         Ok(Answer::new(&report, report.error.is_some()))
     })
 }

@@ -3,7 +3,7 @@
 mod lines;
 mod memory;
 mod outgoing;
-mod ready;
+pub mod ready;
 mod room;
 mod stdio;
 

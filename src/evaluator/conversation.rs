@@ -1,0 +1,181 @@
+//! The parent's end of a worker's socket: one request, its reply, the next request.
+//!
+//! A reply is `done`, up to where the worker's stdout and stderr have been reported, and a
+//! result as JSON. Before it come announcements: `at N`, a replay is at its phrase N;
+//! `group N` and `gone N`, a process group that the worker has begun or waited for.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::{mpsc, watch};
+
+use crate::capture::Meter;
+use crate::crash::End;
+
+/// The JSON of a reply.
+pub type Line = Vec<u8>;
+
+/// Something for a worker to do.
+pub struct Request {
+    pub line: Vec<u8>,
+    pub descriptors: Vec<OwnedFd>,
+    /// Gets the reply, or how the process ended.
+    pub reply: Box<dyn FnOnce(Result<Line, End>) + Send>,
+}
+
+/// A socket, and what has come over it.
+pub struct Conversation {
+    socket: UnixStream,
+    /// What was read of the next line.
+    bytes: Mutex<Vec<u8>>,
+    meter: Meter,
+    at: AtomicUsize,
+    groups: Mutex<Vec<i32>>,
+}
+
+impl Conversation {
+    pub fn new(socket: OwnedFd, meter: Meter) -> io::Result<Conversation> {
+        let socket = std::os::unix::net::UnixStream::from(socket);
+        socket.set_nonblocking(true)?;
+        Ok(Conversation {
+            socket: UnixStream::from_std(socket)?,
+            bytes: Mutex::default(),
+            meter,
+            at: AtomicUsize::new(0),
+            groups: Mutex::default(),
+        })
+    }
+
+    /// Passes requests on, one after the other, until there are no more.
+    pub async fn go_on(
+        self: Arc<Self>,
+        mut requests: mpsc::UnboundedReceiver<Request>,
+        mut ended: watch::Receiver<Option<End>>,
+        pid: Pid,
+    ) {
+        while let Some(Request {
+            line,
+            descriptors,
+            reply,
+        }) = requests.recv().await
+        {
+            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+            let result = match self.exchange(&line, &descriptors).await {
+                Ok(line) => Ok(line),
+                Err(_) => {
+                    // It has ended, or has closed its socket and is of no use any more.
+                    if ended.borrow().is_none() {
+                        let _ = kill_process(pid, Signal::KILL);
+                    }
+                    let end = ended.wait_for(Option::is_some).await;
+                    Err(end.ok().and_then(|end| *end).unwrap_or(End::Exit(0)))
+                }
+            };
+            reply(result);
+        }
+    }
+
+    /// Sends a request and receives its reply.
+    pub async fn exchange(&self, line: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<Line> {
+        let mut rest = line;
+        let mut with = Some(with).filter(|descriptors| !descriptors.is_empty());
+        while !rest.is_empty() {
+            let sent = self.socket.async_io(Interest::WRITABLE, || {
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+                let mut ancillary = SendAncillaryBuffer::new(&mut space);
+                if let Some(descriptors) = with {
+                    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+                }
+                let flags = SendFlags::NOSIGNAL;
+                Ok(sendmsg(
+                    &self.socket,
+                    &[IoSlice::new(rest)],
+                    &mut ancillary,
+                    flags,
+                )?)
+            });
+            rest = &rest[sent.await?..];
+            with = None;
+        }
+        self.reply().await
+    }
+
+    /// Receives the reply to a request that was sent.
+    async fn reply(&self) -> io::Result<Line> {
+        loop {
+            while let Some(line) = self.next_line() {
+                if let Some(reply) = self.understand(&line) {
+                    return Ok(reply);
+                }
+            }
+            self.socket.readable().await?;
+            let mut chunk = [0; 1 << 14];
+            match self.socket.try_read(&mut chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(length) => lock(&self.bytes).extend_from_slice(&chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn next_line(&self) -> Option<Vec<u8>> {
+        let mut bytes = lock(&self.bytes);
+        let length = bytes.iter().position(|byte| *byte == b'\n')?;
+        Some(bytes.drain(..=length).collect())
+    }
+
+    /// Takes note of an announcement; returns the JSON of a reply.
+    fn understand(&self, line: &[u8]) -> Option<Line> {
+        let mut words = line.splitn(4, |byte| *byte == b' ');
+        let kind = words.next()?;
+        let mut number = || {
+            let word = std::str::from_utf8(words.next()?).ok()?;
+            word.trim().parse::<u64>().ok()
+        };
+        match kind {
+            b"done" => {
+                self.meter.set_reported([number()?, number()?]);
+                return Some(words.next()?.to_vec());
+            }
+            b"at" => self.at.store(number()? as usize, Ordering::Relaxed),
+            b"group" => lock(&self.groups).push(number()? as i32),
+            b"gone" => {
+                let gone = number()? as i32;
+                lock(&self.groups).retain(|group| *group != gone);
+            }
+            _ => log::warn!("a worker says {:?}", String::from_utf8_lossy(line)),
+        }
+        None
+    }
+
+    /// What is asked from now on is another replay, or none.
+    pub fn begin_replay(&self) {
+        self.at.store(0, Ordering::Relaxed);
+    }
+
+    pub fn replaying(&self) -> Option<usize> {
+        Some(self.at.load(Ordering::Relaxed)).filter(|number| *number > 0)
+    }
+
+    /// Process groups that the worker has begun and not waited for.
+    pub fn groups(&self) -> Vec<i32> {
+        lock(&self.groups).clone()
+    }
+
+    /// The number of the socket, and what was read of a line that is not complete.
+    pub fn left(&self) -> (RawFd, Vec<u8>) {
+        (self.socket.as_raw_fd(), lock(&self.bytes).clone())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,208 @@
+//! The toplevel of a worker process: what its parent has of it.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::conversation::{Conversation, Line, Request};
+use super::{Evaluator, ended};
+use crate::capture::Meter;
+use crate::crash::End;
+use crate::error::EvaluatorError;
+use crate::job::Job;
+use crate::process_group;
+use crate::worker::Join;
+
+/// A worker process, which is killed when this is dropped.
+pub struct Worker {
+    pid: Pid,
+    meter: Meter,
+    requests: mpsc::UnboundedSender<Request>,
+    conversation: Arc<Conversation>,
+    ended: watch::Receiver<Option<End>>,
+}
+
+impl Worker {
+    /// The worker behind the other end of `socket`, once it has joined: `begin` has been
+    /// told its process number, if it is known. To be called inside the tokio runtime.
+    pub async fn join(
+        socket: OwnedFd,
+        meter: Meter,
+        join: &Join,
+        started: Option<Pid>,
+    ) -> Result<Worker, EvaluatorError> {
+        let failed =
+            |error: io::Error| EvaluatorError::Fault(format!("starting a worker: {error}"));
+        let mut unwatched = Unwatched(started);
+        let conversation = Arc::new(Conversation::new(socket, meter.clone()).map_err(failed)?);
+        let given = serde_json::to_string(join).map_err(|e| failed(e.into()))?;
+        let line = format!("join {given}\n");
+        let reply = conversation.exchange(line.as_bytes(), &[]).await;
+        let pid = match (&reply, started) {
+            (Ok(reply), _) => {
+                let pid: Result<i32, EvaluatorError> = answer(reply);
+                Pid::from_raw(pid?).ok_or_else(ended)?
+            }
+            // It has ended, or will: nobody is left whom it could serve.
+            (Err(_), Some(pid)) => pid,
+            (Err(error), None) => return Err(failed(std::io::Error::other(error.to_string()))),
+        };
+        unwatched.0 = None;
+        let worker = Worker::watch(pid, meter, conversation).map_err(failed)?;
+        match (reply, worker.end()) {
+            (Ok(_), _) => Ok(worker),
+            (Err(_), _) => {
+                worker.kill();
+                worker.gone().await;
+                Err(over(worker.end().unwrap_or(End::Exit(0)), &worker.meter))
+            }
+        }
+    }
+
+    /// Watches a worker that has joined.
+    pub fn watch(pid: Pid, meter: Meter, conversation: Arc<Conversation>) -> io::Result<Worker> {
+        process_group::remember(pid.as_raw_nonzero().get());
+        let (requests, to_do) = mpsc::unbounded_channel();
+        let ended = super::reaper::watch(pid, Arc::clone(&conversation))?;
+        tokio::spawn(Arc::clone(&conversation).go_on(to_do, ended.clone(), pid));
+        Ok(Worker {
+            pid,
+            meter,
+            requests,
+            conversation,
+            ended,
+        })
+    }
+
+    pub fn send<J: Job>(
+        &self,
+        job: J,
+    ) -> Result<oneshot::Receiver<Result<J::Done, EvaluatorError>>, EvaluatorError> {
+        let given = serde_json::to_string(&job)
+            .map_err(|error| EvaluatorError::Fault(format!("{}: {error}", J::NAME)))?;
+        let line = format!("{} {given}\n", J::NAME);
+        self.conversation.begin_replay();
+        self.request(line, Vec::new(), |reply| answer(&reply))
+    }
+
+    /// Has the worker do what `line` says; `read` understands the reply.
+    fn request<T: Send + 'static>(
+        &self,
+        line: String,
+        descriptors: Vec<OwnedFd>,
+        read: impl FnOnce(Line) -> Result<T, EvaluatorError> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, EvaluatorError>>, EvaluatorError> {
+        let (reply, receiver) = oneshot::channel();
+        let meter = self.meter.clone();
+        let request = Request {
+            line: line.into_bytes(),
+            descriptors,
+            reply: Box::new(move |result| {
+                let result = match result {
+                    Ok(line) => read(line),
+                    Err(end) => Err(over(end, &meter)),
+                };
+                let _ = reply.send(result);
+            }),
+        };
+        self.requests.send(request).map_err(|_| ended())?;
+        Ok(receiver)
+    }
+
+    /// Has the worker make a copy of itself, which serves the other end of the returned
+    /// socket. The copy is an orphan until it joins.
+    pub async fn copy(&self) -> Result<(OwnedFd, Meter), EvaluatorError> {
+        let failed = |error: io::Error| EvaluatorError::Fault(format!("copying a worker: {error}"));
+        let (socket, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        let (meter, [stdout, stderr]) = Meter::start().map_err(failed)?;
+        let descriptors = vec![theirs.into(), stdout.into(), stderr.into()];
+        let done = self.request("fork\n".into(), descriptors, |reply| answer(&reply))?;
+        done.await
+            .map_err(|_| ended())?
+            .map(|()| (socket.into(), meter))
+    }
+
+    pub fn interrupt(&self) {
+        if self.is_alive() {
+            let _ = kill_process(self.pid, Signal::INT);
+        }
+    }
+
+    /// Ends it, and what is in its process group.
+    pub fn kill(&self) {
+        if self.is_alive() {
+            let _ = kill_process(self.pid, Signal::KILL);
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.ended.borrow().is_none()
+    }
+
+    /// How it ended, if it has.
+    pub fn end(&self) -> Option<End> {
+        *self.ended.borrow()
+    }
+
+    /// Completes when it has ended and was waited for.
+    pub async fn gone(&self) {
+        let _ = self.ended.clone().wait_for(Option::is_some).await;
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.pid.as_raw_nonzero().get()
+    }
+
+    pub fn meter(&self) -> Meter {
+        self.meter.clone()
+    }
+
+    /// The number of the phrase that its latest job, a replay, came to.
+    pub fn replaying(&self) -> Option<usize> {
+        self.conversation.replaying()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A process that has been started and is not watched yet.
+struct Unwatched(Option<Pid>);
+
+impl Drop for Unwatched {
+    fn drop(&mut self) {
+        if let Some(pid) = self.0 {
+            let _ = kill_process(pid, Signal::KILL);
+            super::reaper::wait_for(pid);
+        }
+    }
+}
+
+/// The process has come to its end in a job.
+fn over(end: End, meter: &Meter) -> EvaluatorError {
+    let (stdout, stderr) = meter.unreported(SHOWN);
+    EvaluatorError::Ended(Box::new((end, stdout, stderr)))
+}
+
+/// Bytes of what a process printed before its end that a reply shows.
+const SHOWN: usize = 10_000;
+
+/// What a job came to.
+fn answer<T: serde::de::DeserializeOwned>(line: &Line) -> Result<T, EvaluatorError> {
+    let result: Result<Result<T, EvaluatorError>, _> = serde_json::from_slice(line);
+    result.unwrap_or_else(|error| Err(EvaluatorError::Fault(format!("a worker's reply: {error}"))))
+}
+
+impl Evaluator {
+    /// Whether its toplevel is still there.
+    pub fn is_alive(&self) -> bool {
+        self.worker().is_none_or(Worker::is_alive)
+    }
+}

@@ -1,0 +1,85 @@
+//! Instant checkpoints: copies of the processes of named sessions as they were when they
+//! were checkpointed, which do nothing but wait to be copied again.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::{Turn, lock};
+use crate::error::EvaluatorError;
+use crate::evaluator::Evaluator;
+
+/// The latest ones; shared by all named sessions of a server.
+#[derive(Default)]
+pub struct Frozen(Mutex<Vec<Checkpoint>>);
+
+/// How many are kept; the oldest go.
+const KEPT: usize = 8;
+
+struct Checkpoint {
+    path: PathBuf,
+    /// What the file held then.
+    source: Vec<u8>,
+    phrases: usize,
+    evaluator: Arc<Evaluator>,
+}
+
+impl Frozen {
+    fn keep(&self, checkpoint: Checkpoint) {
+        let mut checkpoints = lock(&self.0);
+        checkpoints.retain(|kept| kept.path != checkpoint.path);
+        let excess = (checkpoints.len() + 1).saturating_sub(KEPT);
+        checkpoints.drain(..excess);
+        checkpoints.push(checkpoint);
+    }
+
+    /// The process of a checkpoint whose file has not changed, and its number of phrases.
+    fn find(&self, path: &Path, source: &[u8]) -> Option<(Arc<Evaluator>, usize)> {
+        let checkpoints = lock(&self.0);
+        let found = checkpoints
+            .iter()
+            .find(|kept| kept.path == path && kept.source == source && kept.evaluator.is_alive())?;
+        Some((Arc::clone(&found.evaluator), found.phrases))
+    }
+}
+
+impl Turn<'_> {
+    /// Keeps a copy of a named session's process for the checkpoint at `path`; for the local
+    /// one there is none.
+    pub async fn freeze(
+        &self,
+        path: PathBuf,
+        source: Vec<u8>,
+        phrases: usize,
+    ) -> Result<(), EvaluatorError> {
+        let Some(named) = &self.session.named else {
+            return Ok(());
+        };
+        let evaluator = named.launcher.copy(&self.session.evaluator(), None).await?;
+        named.frozen.keep(Checkpoint {
+            path,
+            source,
+            phrases,
+            evaluator: Arc::new(evaluator),
+        });
+        Ok(())
+    }
+
+    /// Puts a copy of the checkpoint's process in the place of a named session's, if there is
+    /// one and its file still holds `source`; returns the number of its phrases.
+    pub async fn thaw(&self, path: &Path, source: &[u8]) -> Option<usize> {
+        let named = self.session.named.as_ref()?;
+        let (evaluator, phrases) = named.frozen.find(path, source)?;
+        let log = named.launcher.log(&named.name);
+        match named.launcher.copy(&evaluator, log).await {
+            Ok(copy) => {
+                named.forget_prewarm();
+                self.session.go_on_with(copy);
+                Some(phrases)
+            }
+            Err(error) => {
+                log::warn!("copying the checkpoint {}: {error}", path.display());
+                None
+            }
+        }
+    }
+}

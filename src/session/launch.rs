@@ -1,0 +1,115 @@
+//! Starts worker processes: fresh ones, and copies of others.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::process::{Pid, getpid, set_child_subreaper};
+
+use crate::capture::Meter;
+use crate::error::EvaluatorError;
+use crate::evaluator::{Evaluator, Worker};
+use crate::home;
+use crate::phrase_log::Place;
+use crate::reexec::Beginning;
+use crate::settings::Settings;
+use crate::worker::{self, Join};
+
+/// How this server starts workers.
+pub struct Launcher {
+    beginning: Beginning,
+    settings: Settings,
+    /// One copy is made at a time: the server is the reaper of orphans for that long.
+    copying: tokio::sync::Mutex<()>,
+}
+
+impl Launcher {
+    pub fn new(beginning: Beginning, settings: Settings) -> Launcher {
+        Launcher {
+            beginning,
+            settings,
+            copying: Default::default(),
+        }
+    }
+
+    pub fn beginning(&self) -> &Beginning {
+        &self.beginning
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Starts a fresh process of this program. `log` is where its phrase log will be.
+    pub async fn spawn(&self, log: Option<PathBuf>) -> Result<Evaluator, EvaluatorError> {
+        let failed =
+            |error: io::Error| EvaluatorError::Fault(format!("starting a worker: {error}"));
+        let (socket, theirs) = UnixStream::pair().map_err(failed)?;
+        let (meter, [stdout, stderr]) = Meter::start().map_err(failed)?;
+        let mut command = self.beginning.program();
+        command
+            .arg(worker::ARGUMENT)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(stdout)
+            .stderr(stderr)
+            // A Ctrl-C at our terminal is not meant for it.
+            .process_group(0);
+        let child = command.spawn().map_err(failed)?;
+        let started = Pid::from_raw(child.id() as i32);
+        let worker = Worker::join(socket.into(), meter, &self.join(log), started).await?;
+        Ok(Evaluator::of_worker(worker, self.settings.clone()))
+    }
+
+    /// Makes a copy of a worker that does nothing else meanwhile. It keeps its own phrase
+    /// log at `log`; without that it never adds to what it was copied with.
+    pub async fn copy(
+        self: &Arc<Self>,
+        original: &Arc<Evaluator>,
+        log: Option<PathBuf>,
+    ) -> Result<Evaluator, EvaluatorError> {
+        let (launcher, original) = (Arc::clone(self), Arc::clone(original));
+        // To its end, also when the caller is cancelled: nobody else would wait for the copy.
+        let copied = tokio::spawn(async move { launcher.copy_now(&original, log).await });
+        copied
+            .await
+            .map_err(|error| EvaluatorError::Fault(error.to_string()))?
+    }
+
+    async fn copy_now(
+        &self,
+        original: &Evaluator,
+        log: Option<PathBuf>,
+    ) -> Result<Evaluator, EvaluatorError> {
+        let failed = |error: rustix::io::Errno| EvaluatorError::Fault(error.to_string());
+        let Some(original) = original.worker() else {
+            return Err(EvaluatorError::Fault("it is not a worker".into()));
+        };
+        let _one = self.copying.lock().await;
+        set_child_subreaper(Some(getpid())).map_err(failed)?;
+        let copied = original.copy().await;
+        set_child_subreaper(None).map_err(failed)?;
+        let (socket, meter) = copied?;
+        let worker = Worker::join(socket, meter, &self.join(log), None).await?;
+        Ok(Evaluator::of_worker(worker, self.settings.clone()))
+    }
+
+    fn join(&self, log: Option<PathBuf>) -> Join {
+        let server = getpid().as_raw_nonzero().get();
+        Join { server, log }
+    }
+
+    /// Where the phrase log of the session `name` is; `None` if there is to be none.
+    pub fn log(&self, name: &str) -> Option<PathBuf> {
+        if self.settings.phrase_log == Place::Off {
+            return None;
+        }
+        let folder = home::folder("logs");
+        // A file that cannot be made is the worker's to complain of.
+        let folder = folder.unwrap_or_else(|_| PathBuf::from("/nonexistent"));
+        Some(folder.join(format!("{}-{name}.ml", std::process::id())))
+    }
+}

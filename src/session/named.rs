@@ -1,0 +1,183 @@
+//! What a named session has besides: how its process is brought back after its end.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::local::{TOO_MANY, recovery};
+use super::{Frozen, Launcher, Session, Ticket, Turn, lock};
+use crate::crash::{self, End};
+use crate::error::EvaluatorError;
+use crate::evaluator::{Evaluator, Worker};
+use crate::job::{Log, Recover};
+use crate::tools::{Failure, Phase, Printed};
+
+/// Owned by its session.
+pub struct Named {
+    pub name: String,
+    pub launcher: Arc<Launcher>,
+    pub frozen: Arc<Frozen>,
+    /// The file that every fresh process of the session runs first.
+    prewarm: Option<PathBuf>,
+    /// A process that has just run it, of which fresh ones are copies.
+    template: Option<Arc<Evaluator>>,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// How many phrases of the log are the prewarm's; `None` once the session has begun
+    /// afresh without it.
+    prewarmed: Option<usize>,
+    /// When the session's processes ended.
+    ends: Vec<Instant>,
+}
+
+impl Named {
+    pub fn new(
+        name: String,
+        launcher: Arc<Launcher>,
+        frozen: Arc<Frozen>,
+        prewarm: Option<PathBuf>,
+        template: Option<Arc<Evaluator>>,
+        phrases: usize,
+    ) -> Named {
+        let state = State {
+            prewarmed: Some(phrases),
+            ends: Vec::new(),
+        };
+        Named {
+            name,
+            launcher,
+            frozen,
+            prewarm,
+            template,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// The session begins afresh, without its prewarm.
+    pub fn forget_prewarm(&self) {
+        lock(&self.state).prewarmed = None;
+    }
+
+    /// If the session's process has ended, puts another in its place and runs the phrase log
+    /// again there. The next evaluation's notice says how that went.
+    pub async fn bring_back(&self, turn: &Turn<'_>) -> Result<(), Failure> {
+        let Some(end) = turn.session.evaluator().worker().and_then(Worker::end) else {
+            return Ok(());
+        };
+        tokio::select! {
+            biased;
+            _ = turn.stopped() => Err(Failure::new(Phase::Route, "cancelled before it began")),
+            brought = self.replace(turn.session, end) => brought,
+        }
+    }
+
+    async fn replace(&self, session: &Session, mut end: End) -> Result<(), Failure> {
+        let path = self.launcher.log(&self.name);
+        let log = path.as_ref().and_then(|path| fs::read(path).ok());
+        let mut skip = Vec::new();
+        loop {
+            let ends = self.ended_again();
+            let (evaluator, done) = self.fresh(path.clone()).await?;
+            let words = words(end);
+            let recover = Recover {
+                log: log.clone().map(crate::bytes::Bytes),
+                done,
+                skip: skip.clone(),
+            };
+            let notice = if ends >= TOO_MANY {
+                lock(&self.state).ends.clear();
+                format!(
+                    "{words}; that was the {TOO_MANY}rd time within a minute, so the session starts afresh (the old phrase log is kept)"
+                )
+            } else if log.is_none() {
+                format!("{words}; there is no phrase log to restore the session from")
+            } else {
+                match evaluator.recover(recover).await {
+                    Ok(recovered) => recovery(&words, done, &skip, &recovered),
+                    Err(EvaluatorError::Ended(again)) => {
+                        skip.extend(evaluator.replaying());
+                        end = again.0;
+                        continue;
+                    }
+                    Err(error) => format!("{words}; the session's state is lost: {error}"),
+                }
+            };
+            session.go_on_with(evaluator);
+            session.notify(notice);
+            return Ok(());
+        }
+    }
+
+    /// Counts an end; returns how many there were in the last minute.
+    fn ended_again(&self) -> usize {
+        let ends = &mut lock(&self.state).ends;
+        ends.retain(|end| end.elapsed() < Duration::from_secs(60));
+        ends.push(Instant::now());
+        ends.len()
+    }
+
+    /// A fresh process for the session; also returns how many phrases of the old log need
+    /// not be run again.
+    async fn fresh(&self, log: Option<PathBuf>) -> Result<(Evaluator, usize), Failure> {
+        let Some(phrases) = lock(&self.state).prewarmed else {
+            return Ok((self.launcher.spawn(log).await?, 0));
+        };
+        if let Some(template) = self
+            .template
+            .as_ref()
+            .filter(|template| template.is_alive())
+        {
+            return Ok((self.launcher.copy(template, log).await?, phrases));
+        }
+        let evaluator = self.launcher.spawn(log).await?;
+        if let Some(file) = &self.prewarm {
+            prewarm(&evaluator, file, &Ticket::default()).await?;
+        }
+        Ok((evaluator, phrases))
+    }
+}
+
+/// How the session's process ended.
+fn words(end: End) -> String {
+    match end {
+        End::Signal(signal) => {
+            format!("the session's process was ended by {}", crash::name(signal))
+        }
+        End::Exit(status) => format!("the session's process ended with status {status}"),
+        End::Stuck(_) => end.to_string(),
+    }
+}
+
+/// Runs a file in a fresh toplevel; returns the number of phrases in the log then.
+pub async fn prewarm(
+    evaluator: &Evaluator,
+    file: &Path,
+    ticket: &Ticket,
+) -> Result<usize, Failure> {
+    let failed = |text: String| Failure::new(Phase::Prewarm, format!("{}: {text}", file.display()));
+    let Some(path) = file.to_str() else {
+        return Err(failed("its name is not text".into()));
+    };
+    let source = format!("#use {path:?}");
+    let cancelled = ticket.cancel.cancelled();
+    let run = evaluator
+        .eval(source, None, cancelled)
+        .await
+        .map_err(|error| {
+            let Failure { error, .. } = &Failure::from(error);
+            failed(error.clone())
+        })?;
+    if let Some(error) = run.result.outcome.error {
+        let stopped = run.stop.map(|stop| format!("{stop}\n")).unwrap_or_default();
+        let printed = Printed::new(run.stdout, run.stderr);
+        return Err(failed(stopped + &error).beside(printed));
+    }
+    // Without a log there is nothing to count.
+    Ok(evaluator
+        .ask(Log {})
+        .await
+        .map_or(0, |(_, phrases)| phrases))
+}

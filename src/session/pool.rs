@@ -1,0 +1,109 @@
+//! A named session and its siblings `<name>.1`, `<name>.2`, …, which are copies of its
+//! process as it was when it had been prewarmed.
+
+use std::sync::Arc;
+
+use super::named::{Named, prewarm};
+use super::{Frozen, Launcher, Recipe, Session, Ticket};
+use crate::error::EvaluatorError;
+use crate::evaluator::Evaluator;
+use crate::tools::{Failure, Phase};
+
+/// Live sessions that were made from one recipe. Their processes end with it.
+pub struct Pool {
+    pub recipe: Recipe,
+    /// The first one is the session that the pool is named after.
+    pub members: Vec<Arc<Session>>,
+    /// Why the siblings are no copies, if they are none.
+    pub spawned: Option<String>,
+}
+
+impl Pool {
+    /// Brings up the sessions of `recipe`. Whatever fails, no process is left.
+    pub async fn start(
+        name: &str,
+        recipe: &Recipe,
+        launcher: &Arc<Launcher>,
+        frozen: &Arc<Frozen>,
+        ticket: &Ticket,
+    ) -> Result<Pool, Failure> {
+        tokio::select! {
+            biased;
+            _ = ticket.cancel.cancelled() => {
+                Err(Failure::new(Phase::Prewarm, "cancelled; the session was not started"))
+            }
+            pool = Pool::start_now(name, recipe, launcher, frozen, ticket) => pool,
+        }
+    }
+
+    async fn start_now(
+        name: &str,
+        recipe: &Recipe,
+        launcher: &Arc<Launcher>,
+        frozen: &Arc<Frozen>,
+        ticket: &Ticket,
+    ) -> Result<Pool, Failure> {
+        let (primary, phrases) = fresh(name, recipe, launcher, ticket).await?;
+        let primary = Arc::new(primary);
+        let mut spawned = None;
+        let mut template = None;
+        if recipe.pool > 1 {
+            match launcher.copy(&primary, None).await {
+                Ok(copy) => template = Some(Arc::new(copy)),
+                Err(error) => spawned = Some(why(error)),
+            }
+        }
+        let named = |name: &str, phrases| {
+            let (launcher, frozen) = (Arc::clone(launcher), Arc::clone(frozen));
+            let prewarm = recipe.prewarm.clone();
+            Named::new(
+                name.into(),
+                launcher,
+                frozen,
+                prewarm,
+                template.clone(),
+                phrases,
+            )
+        };
+        let mut members = vec![Arc::new(Session::named(primary, named(name, phrases)))];
+        for number in 1..recipe.pool.max(1) {
+            let sibling = format!("{name}.{number}");
+            let (evaluator, phrases) = match &template {
+                Some(template) => (
+                    launcher.copy(template, launcher.log(&sibling)).await?,
+                    phrases,
+                ),
+                None => fresh(&sibling, recipe, launcher, ticket).await?,
+            };
+            let named = named(&sibling, phrases);
+            members.push(Arc::new(Session::named(Arc::new(evaluator), named)));
+        }
+        Ok(Pool {
+            recipe: recipe.clone(),
+            members,
+            spawned,
+        })
+    }
+}
+
+/// A fresh prewarmed process, and how many phrases its log has.
+async fn fresh(
+    name: &str,
+    recipe: &Recipe,
+    launcher: &Launcher,
+    ticket: &Ticket,
+) -> Result<(Evaluator, usize), Failure> {
+    let evaluator = launcher.spawn(launcher.log(name)).await?;
+    let phrases = match &recipe.prewarm {
+        Some(file) => prewarm(&evaluator, file, ticket).await?,
+        None => 0,
+    };
+    Ok((evaluator, phrases))
+}
+
+fn why(error: EvaluatorError) -> String {
+    match error {
+        EvaluatorError::Fault(reason) => reason,
+        error => error.to_string(),
+    }
+}

@@ -1,0 +1,244 @@
+//! The named sessions of a server.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+
+use super::pool::Pool;
+use super::recipes::{self, Changes};
+use super::{Frozen, Launcher, Recipe, Session, Ticket, lock};
+use crate::evaluator::Worker;
+use crate::router::LOCAL;
+use crate::tools::{Failure, Phase};
+
+/// Owned by the router.
+pub struct Registry {
+    launcher: Arc<Launcher>,
+    frozen: Arc<Frozen>,
+    pools: Mutex<BTreeMap<String, Arc<Pool>>>,
+    /// One lock a name: who starts or stops a session of that name.
+    changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// A session that is up.
+pub struct Started {
+    pub pool: Arc<Pool>,
+    /// Whether it was not before.
+    pub is_new: bool,
+    /// Of the file of recipes.
+    pub warning: Option<String>,
+}
+
+/// One line of the list of sessions.
+#[derive(Debug, Serialize)]
+pub struct Listed {
+    pub session: String,
+    pub live: bool,
+    pub busy: bool,
+    pub pid: Option<i32>,
+    #[serde(flatten)]
+    pub recipe: Recipe,
+}
+
+impl Registry {
+    pub fn new(launcher: Launcher) -> Registry {
+        Registry {
+            launcher: Arc::new(launcher),
+            frozen: Arc::default(),
+            pools: Mutex::default(),
+            changing: Mutex::default(),
+        }
+    }
+
+    /// The live session `name`.
+    pub fn find(&self, name: &str) -> Option<Arc<Session>> {
+        let pools = lock(&self.pools);
+        let mut members = pools.values().flat_map(|pool| &pool.members);
+        members.find(|session| session.name() == name).cloned()
+    }
+
+    /// Why there is no live session `name`, and what to do.
+    pub fn missing(&self, name: &str) -> String {
+        if self.known().iter().any(|known| known == name) {
+            return format!("session {name:?} is not running; start_local_session brings it up");
+        }
+        let pools = lock(&self.pools);
+        let live = pools.values().flat_map(|pool| &pool.members);
+        let names: Vec<&str> = [LOCAL].into_iter().chain(live.map(|s| s.name())).collect();
+        format!(
+            "no session {name:?}; known: {}; start_local_session makes one",
+            names.join(", ")
+        )
+    }
+
+    /// Changes how the session `name` is made, and brings it up unless it is.
+    pub async fn start(
+        &self,
+        name: &str,
+        changes: Changes,
+        ticket: &Ticket,
+    ) -> Result<Started, Failure> {
+        let _alone = self.alone_with(name).await;
+        if let Some(pool) = lock(&self.pools).get(name) {
+            return Ok(Started {
+                pool: Arc::clone(pool),
+                is_new: false,
+                warning: None,
+            });
+        }
+        let mut recipe = recipes::read().remove(name).unwrap_or_default();
+        recipe.change(&changes);
+        let pool = self.bring_up(name, &recipe, ticket).await?;
+        // The session is up, whatever becomes of the file.
+        let written = self.write(name, changes).await;
+        Ok(Started {
+            pool,
+            is_new: true,
+            warning: written.map_or_else(|failure| Some(failure.error), |(_, warning)| warning),
+        })
+    }
+
+    /// Ends the session `name` and brings it up again as its recipe says now.
+    pub async fn restart(&self, name: &str, ticket: &Ticket) -> Result<Started, Failure> {
+        let _alone = self.alone_with(name).await;
+        let Some(recipe) = recipes::read().remove(name) else {
+            return Err(unknown(name, &self.known()));
+        };
+        self.end(name).await;
+        Ok(Started {
+            pool: self.bring_up(name, &recipe, ticket).await?,
+            is_new: true,
+            warning: None,
+        })
+    }
+
+    async fn bring_up(
+        &self,
+        name: &str,
+        recipe: &Recipe,
+        ticket: &Ticket,
+    ) -> Result<Arc<Pool>, Failure> {
+        let pool = Pool::start(name, recipe, &self.launcher, &self.frozen, ticket).await?;
+        let pool = Arc::new(pool);
+        lock(&self.pools).insert(name.to_string(), Arc::clone(&pool));
+        Ok(pool)
+    }
+
+    /// Ends the session `name` and its siblings. With `forget` nothing is left of it.
+    pub async fn stop(&self, name: &str, forget: bool) -> Result<bool, Failure> {
+        let _alone = self.alone_with(name).await;
+        let known = self.known();
+        if !known.iter().any(|known| known == name) {
+            return Err(unknown(name, &known));
+        }
+        let stopped = self.end(name).await;
+        if forget {
+            let name = name.to_string();
+            let forgotten = tokio::task::spawn_blocking(move || recipes::forget(&name)).await;
+            forgotten
+                .map_err(io::Error::other)
+                .and_then(|done| done)
+                .map_err(of_file)?;
+        }
+        Ok(stopped)
+    }
+
+    /// What runs there is told to stop, and its processes are gone when this returns.
+    async fn end(&self, name: &str) -> bool {
+        let pool = lock(&self.pools).remove(name);
+        let Some(pool) = pool else {
+            return false;
+        };
+        for session in &pool.members {
+            if let Some(worker) = session.evaluator().worker() {
+                worker.kill();
+                worker.gone().await;
+            }
+        }
+        true
+    }
+
+    /// Changes how the session `name` is made from its next start on.
+    pub async fn update(
+        &self,
+        name: &str,
+        changes: Changes,
+    ) -> Result<(Recipe, Option<String>), Failure> {
+        let _alone = self.alone_with(name).await;
+        let known = self.known();
+        if !known.iter().any(|known| known == name) {
+            return Err(unknown(name, &known));
+        }
+        self.write(name, changes).await
+    }
+
+    async fn write(
+        &self,
+        name: &str,
+        changes: Changes,
+    ) -> Result<(Recipe, Option<String>), Failure> {
+        let name = name.to_string();
+        let change = move || recipes::change(&name, &changes);
+        let changed = tokio::task::spawn_blocking(change).await;
+        changed
+            .map_err(io::Error::other)
+            .and_then(|done| done)
+            .map_err(of_file)
+    }
+
+    /// Every session that is live or has a recipe.
+    pub fn list(&self) -> Vec<Listed> {
+        let pools = lock(&self.pools).clone();
+        let mut listed = Vec::new();
+        for pool in pools.values() {
+            listed.extend(pool.members.iter().map(|session| Listed {
+                session: session.name().to_string(),
+                live: session.evaluator().is_alive(),
+                busy: session.is_busy(),
+                pid: session.evaluator().worker().map(Worker::pid),
+                recipe: pool.recipe.clone(),
+            }));
+        }
+        for (name, recipe) in recipes::read() {
+            if !pools.contains_key(&name) {
+                listed.push(Listed {
+                    session: name,
+                    live: false,
+                    busy: false,
+                    pid: None,
+                    recipe,
+                });
+            }
+        }
+        listed
+    }
+
+    /// The names of the sessions that are live or have a recipe, without siblings.
+    fn known(&self) -> Vec<String> {
+        let mut known: Vec<String> = lock(&self.pools).keys().cloned().collect();
+        known.extend(recipes::read().into_keys());
+        known.sort();
+        known.dedup();
+        known
+    }
+
+    async fn alone_with(&self, name: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let changing = Arc::clone(lock(&self.changing).entry(name.to_string()).or_default());
+        changing.lock_owned().await
+    }
+}
+
+fn unknown(name: &str, known: &[String]) -> Failure {
+    let known = match known.is_empty() {
+        true => "there is none; start_local_session makes one".to_string(),
+        false => format!("known: {}", known.join(", ")),
+    };
+    Failure::new(Phase::Arguments, format!("no session {name:?}; {known}"))
+}
+
+fn of_file(error: io::Error) -> Failure {
+    let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
+    Failure::new(Phase::Arguments, text)
+}

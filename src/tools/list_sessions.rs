@@ -1,0 +1,35 @@
+//! `list_sessions`: what calls can name.
+
+use serde::Serialize;
+
+use super::{Answer, Call, Hints, Running, Tool};
+use crate::session::Listed;
+
+pub const TOOL: Tool = Tool {
+    name: "list_sessions",
+    title: "List sessions",
+    description: "List the named sessions: those that are live and can be passed as session, and \
+those that start_local_session would bring up as they were. Returns {sessions: [{session, live, busy, \
+pid, prewarm, pool, description}]}. The toplevel in the server's own process, \"local\", is always there \
+and is not listed. Example: {} gives sessions [{\"session\": \"data\", \"live\": true, …}].",
+    hints: Hints {
+        read_only: true,
+        destructive: false,
+        idempotent: true,
+    },
+    routed: false,
+    fields: &[],
+    run,
+};
+
+#[derive(Serialize)]
+struct SessionsReport {
+    sessions: Vec<Listed>,
+}
+
+fn run(call: Call) -> Running {
+    Box::pin(async move {
+        let sessions = call.registry.list();
+        Ok(Answer::new(&SessionsReport { sessions }, false))
+    })
+}
