@@ -4,7 +4,7 @@ CARGO = cargo
 RELEASE = target/release
 PACKAGES = target/packages
 
-.PHONY: demo test packages clients bench conformance build toolchain lint
+.PHONY: demo test packages clients bench conformance soak fuzz build toolchain lint
 
 demo: build
 	@echo "demo: a conversation with $(RELEASE)/topup"
@@ -19,6 +19,8 @@ test: toolchain lint
 	@$(CARGO) build
 	@echo "test: a sample of the compiler's own expectations"
 	@$(CARGO) bench --bench conformance
+	@echo "test: a short soak"
+	@$(CARGO) bench --bench soak
 	@$(MAKE) --no-print-directory packages clients
 
 # With Debian's own OCaml, which has packages; in a target folder of its own.
@@ -44,6 +46,13 @@ bench: build
 
 conformance: build
 	@$(CARGO) bench --bench conformance -- --all --misses
+
+# 200,000 evaluations with every kind of failure among them, a quarter of an hour and more.
+soak: build
+	@$(CARGO) bench --bench soak -- 194000 6000
+
+fuzz:
+	@.ci/fuzz
 
 build: toolchain
 	@echo "build: topup and topup-opt (release)"

@@ -98,9 +98,12 @@ pub fn prune(folder: &Path, kept: usize) {
         return;
     };
     let age = |entry: &DirEntry| entry.metadata().and_then(|m| m.modified()).ok();
-    let mut files: Vec<(SystemTime, PathBuf)> = entries
+    // What is from times to come, as the clock says now, is from before it was set back.
+    let now = SystemTime::now();
+    let mut files: Vec<(bool, SystemTime, PathBuf)> = entries
         .flatten()
         .filter_map(|entry| Some((age(&entry)?, entry.path())))
+        .map(|(age, path)| (age <= now, age, path))
         .collect();
     if files.len() < kept {
         return;
@@ -109,7 +112,7 @@ pub fn prune(folder: &Path, kept: usize) {
     let unused = |path: &Path| {
         File::open(path).is_ok_and(|file| flock(file, NonBlockingLockExclusive).is_ok())
     };
-    for (_, path) in &files[..=files.len() - kept] {
+    for (_, _, path) in &files[..=files.len() - kept] {
         if unused(path) {
             let _ = fs::remove_file(path);
         }

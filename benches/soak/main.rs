@@ -171,9 +171,7 @@ impl Soak {
             _ => {
                 let kind = Kind::pick(&mut self.rng);
                 let source = kind.source(&mut self.rng, index);
-                if kind.is_for_plain()
-                    && let Some(plain) = &mut self.plain
-                {
+                if let Some(plain) = self.plain.as_mut().filter(|_| kind.is_for_plain()) {
                     plain.feed(&source);
                 }
                 kind.run(&mut self.client, &source);

@@ -94,8 +94,9 @@ impl Stream {
         let end = length(&file);
         if self.is_in_memory() {
             let is_reported = self.shared.offset.load(Ordering::Relaxed) >= end;
-            if is_reported && let Ok(place) = Place::on_disk() {
-                self.put(&mut file, place)?;
+            match Place::on_disk() {
+                Ok(place) if is_reported => drop(self.put(&mut file, place)?),
+                _ => {}
             }
         } else if is_low(&file) || is_nearly_too_long(end) {
             self.move_on(&mut file, Place::find()?)?;

@@ -73,6 +73,11 @@ impl LogFile {
         if let Some(folder) = self.path.parent() {
             home::make(folder)?;
         }
+        match File::open(&self.path) {
+            // It may be another topup's by now.
+            Ok(theirs) if !self.is_in_place()? => lock(&theirs)?,
+            _ => {}
+        }
         *self = replace(&self.path, &self.contents()?, true)?;
         Ok(format!(
             "the phrase log {} was changed or removed by another program; it was written anew and \

@@ -394,10 +394,28 @@ fn a_log_of_others_is_theirs_after_a_crash_too() {
         "notice",
         &["state is lost", "another topup"],
     );
-    first.eval("let fourth = 4");
+    // Nor is it taken from another one that found the place empty.
+    fs::remove_file(&log).unwrap();
+    let mut other = start();
+    other.eval("let other = 1");
+    said(
+        &first.eval("let fourth = 4"),
+        "notice",
+        &[
+            "not in the phrase log yet",
+            "another topup writes its log there",
+        ],
+    );
+    other.eval("let more = 2");
     assert_eq!(
         fs::read_to_string(&log).unwrap(),
-        "let first = 1;;\nlet fourth = 4;;\n"
+        "let other = 1;;\nlet more = 2;;\n"
+    );
+    drop(other);
+    said(&first.eval("1"), "notice", &["written anew"]);
+    assert_eq!(
+        fs::read_to_string(&log).unwrap(),
+        "let first = 1;;\nlet fourth = 4;;\n1;;\n"
     );
     assert_eq!(
         fs::read_dir(home.path())
@@ -410,7 +428,8 @@ fn a_log_of_others_is_theirs_after_a_crash_too() {
                     .starts_with("log.ml")
             })
             .count(),
-        1
+        2,
+        "what the other one wrote is put aside"
     );
 }
 

@@ -6,6 +6,7 @@
 unsafe extern "C" {}
 
 mod complete;
+mod corpus;
 mod disk;
 mod eras;
 mod fuzz;
