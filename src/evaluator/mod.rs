@@ -230,7 +230,7 @@ impl Evaluator {
     fn stuck(&self, stop: Stop) {
         match &self.toplevel {
             Toplevel::Thread(thread) => thread.stuck(stop),
-            Toplevel::Worker(worker) => worker.kill(),
+            Toplevel::Worker(worker) => worker.give_up(),
         }
     }
 
@@ -238,7 +238,7 @@ impl Evaluator {
     fn stopped_by(&self, error: EvaluatorError, stop: Option<Stop>) -> EvaluatorError {
         match (error, stop) {
             (EvaluatorError::Ended(mut ended), Some(stop))
-                if ended.0 == End::Signal(libc::SIGKILL) =>
+                if self.worker().is_some_and(Worker::was_given_up) =>
             {
                 ended.0 = End::Stuck(stop);
                 EvaluatorError::Ended(ended)

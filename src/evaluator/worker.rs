@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -24,38 +25,32 @@ pub struct Worker {
     requests: mpsc::UnboundedSender<Request>,
     conversation: Arc<Conversation>,
     ended: watch::Receiver<Option<End>>,
+    /// Whether it was killed because nothing else stopped it.
+    given_up: AtomicBool,
 }
 
 impl Worker {
-    /// The worker behind the other end of `socket`, once it has joined: `begin` has been
-    /// told its process number, if it is known. To be called inside the tokio runtime.
+    /// The worker `pid`, a child of this process, behind the other end of `socket`, once it
+    /// has joined. To be called inside the tokio runtime.
     pub async fn join(
         socket: OwnedFd,
         meter: Meter,
         join: &Join,
-        started: Option<Pid>,
+        pid: Pid,
     ) -> Result<Worker, EvaluatorError> {
         let failed =
             |error: io::Error| EvaluatorError::Fault(format!("starting a worker: {error}"));
-        let mut unwatched = Unwatched(started);
+        let mut unwatched = Unwatched(Some(pid));
         let conversation = Arc::new(Conversation::new(socket, meter.clone()).map_err(failed)?);
         let given = serde_json::to_string(join).map_err(|e| failed(e.into()))?;
         let line = format!("join {given}\n");
         let reply = conversation.exchange(line.as_bytes(), &[]).await;
-        let pid = match (&reply, started) {
-            (Ok(reply), _) => {
-                let pid: Result<i32, EvaluatorError> = answer(reply);
-                Pid::from_raw(pid?).ok_or_else(ended)?
-            }
-            // It has ended, or will: nobody is left whom it could serve.
-            (Err(_), Some(pid)) => pid,
-            (Err(error), None) => return Err(failed(std::io::Error::other(error.to_string()))),
-        };
-        unwatched.0 = None;
         let worker = Worker::watch(pid, meter, conversation).map_err(failed)?;
-        match (reply, worker.end()) {
-            (Ok(_), _) => Ok(worker),
-            (Err(_), _) => {
+        unwatched.0 = None;
+        match reply {
+            Ok(reply) => answer(&reply).map(|()| worker),
+            // It has ended, or will: nobody is left whom it could serve.
+            Err(_) => {
                 worker.kill();
                 worker.gone().await;
                 Err(over(worker.end().unwrap_or(End::Exit(0)), &worker.meter))
@@ -75,6 +70,7 @@ impl Worker {
             requests,
             conversation,
             ended,
+            given_up: AtomicBool::new(false),
         })
     }
 
@@ -88,6 +84,7 @@ impl Worker {
             meter,
             requests: mpsc::unbounded_channel().0,
             ended: watch::channel(Some(End::Exit(0))).1,
+            given_up: AtomicBool::new(false),
         })
     }
 
@@ -136,16 +133,15 @@ impl Worker {
     }
 
     /// Has the worker make a copy of itself, which serves the other end of the returned
-    /// socket. The copy is an orphan until it joins.
-    pub async fn copy(&self) -> Result<(OwnedFd, Meter), EvaluatorError> {
+    /// socket. It is to join next.
+    pub async fn copy(&self) -> Result<(Pid, OwnedFd, Meter), EvaluatorError> {
         let failed = |error: io::Error| EvaluatorError::Fault(format!("copying a worker: {error}"));
         let (socket, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         let (meter, [stdout, stderr]) = Meter::start().map_err(failed)?;
         let descriptors = vec![theirs.into(), stdout.into(), stderr.into()];
-        let done = self.request("fork\n".into(), descriptors, |reply| answer(&reply))?;
-        done.await
-            .map_err(|_| ended())?
-            .map(|()| (socket.into(), meter))
+        let done = self.request("fork\n".into(), descriptors, |reply| answer::<i32>(&reply))?;
+        let pid = Pid::from_raw(done.await.map_err(|_| ended())??).ok_or_else(ended)?;
+        Ok((pid, socket.into(), meter))
     }
 
     pub fn interrupt(&self) {
@@ -160,6 +156,16 @@ impl Worker {
             let _ = kill_process(self.pid, Signal::KILL);
             let _ = kill_process_group(self.pid, Signal::KILL);
         }
+    }
+
+    /// Ends it because nothing else stops it.
+    pub fn give_up(&self) {
+        self.given_up.store(self.is_alive(), Ordering::Relaxed);
+        self.kill();
+    }
+
+    pub fn was_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
     }
 
     pub fn is_alive(&self) -> bool {

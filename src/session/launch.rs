@@ -51,8 +51,11 @@ impl Launcher {
             // A Ctrl-C at our terminal is not meant for it.
             .process_group(0);
         let child = command.spawn().map_err(failed)?;
-        let started = Pid::from_raw(child.id() as i32);
-        let worker = Worker::join(socket.into(), meter, &self.join(log), started).await?;
+        // It has the worker's end of the socket, which is to close when the worker ends.
+        drop(command);
+        let pid = Pid::from_raw(child.id() as i32)
+            .ok_or_else(|| failed(io::ErrorKind::InvalidData.into()))?;
+        let worker = Worker::join(socket.into(), meter, &self.join(log), pid).await?;
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
@@ -84,8 +87,8 @@ impl Launcher {
         set_child_subreaper(Some(getpid())).map_err(failed)?;
         let copied = original.copy().await;
         set_child_subreaper(None).map_err(failed)?;
-        let (socket, meter) = copied?;
-        let worker = Worker::join(socket, meter, &self.join(log), None).await?;
+        let (pid, socket, meter) = copied?;
+        let worker = Worker::join(socket, meter, &self.join(log), pid).await?;
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 

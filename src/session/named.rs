@@ -9,7 +9,7 @@ use super::local::{TOO_MANY, recovery};
 use super::{Frozen, Launcher, Session, Ticket, Turn, lock};
 use crate::crash::{self, End};
 use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluator, Worker};
+use crate::evaluator::{Evaluator, Stop, Worker};
 use crate::job::{Log, Recover};
 use crate::tools::{Failure, Phase, Printed};
 
@@ -74,7 +74,10 @@ impl Named {
         };
         tokio::select! {
             biased;
-            _ = turn.stopped() => Err(Failure::new(Phase::Route, "cancelled before it began")),
+            _ = turn.stopped() => {
+                let text = format!("{}, while the session was brought back", Stop::Cancelled);
+                Err(Failure::new(Phase::Crash, text))
+            }
             brought = self.replace(turn.session, end) => brought,
         }
     }

@@ -3,13 +3,16 @@
 #![allow(unsafe_code, reason = "fork, and what the OCaml runtime does about it")]
 
 use std::ffi::CStr;
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 
+use crate::adopt;
 use crate::bridge::Runtime;
 
 /// Who returns from [`fork`].
 pub enum Side {
-    Parent,
+    /// The number of the copy.
+    Parent(i32),
     /// The copy, which is nobody's child but its server's.
     Child,
 }
@@ -30,6 +33,11 @@ pub fn fork(_runtime: &Runtime) -> Result<Side, String> {
         {
             return Err("a domain was spawned, and a process with domains cannot be forked".into());
         }
+        let mut number = [0; 2];
+        if libc::pipe2(number.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            return Err(failed());
+        }
+        let (read, write) = (adopt::file(number[0]), adopt::file(number[1]));
         match libc::fork() {
             -1 => Err(failed()),
             0 => match libc::fork() {
@@ -38,7 +46,9 @@ pub fn fork(_runtime: &Runtime) -> Result<Side, String> {
                     Ok(Side::Child)
                 }
                 child => {
-                    libc::syscall(libc::SYS_exit_group, i32::from(child < 0));
+                    let bytes = child.to_ne_bytes();
+                    libc::write(write.as_raw_fd(), bytes.as_ptr().cast(), bytes.len());
+                    libc::syscall(libc::SYS_exit_group, 0);
                     unreachable!("the process has ended")
                 }
             },
@@ -49,8 +59,12 @@ pub fn fork(_runtime: &Runtime) -> Result<Side, String> {
                         return Err(failed());
                     }
                 }
-                match status {
-                    0 => Ok(Side::Parent),
+                drop(write);
+                let mut bytes = [0; 4];
+                let told = (&read).read_exact(&mut bytes);
+                let copy = i32::from_ne_bytes(bytes);
+                match told {
+                    Ok(()) if copy > 0 => Ok(Side::Parent(copy)),
                     _ => Err("there is no memory or process number for a copy".into()),
                 }
             }

@@ -55,6 +55,7 @@ pub fn run(variant: Variant) -> i32 {
 fn serve(variant: Variant) -> Result<(), String> {
     home::remember();
     crash::leave_faults();
+    crash::take_signals();
     crash::keep_from_exit();
     let _ = deepen_stack();
     shutdown::writes_fail().map_err(|e| format!("installing signals: {e}"))?;
@@ -104,10 +105,10 @@ impl Worker {
     fn request(&mut self, line: &[u8], runtime: &Runtime) -> io::Result<()> {
         let (name, given) = split(line);
         let reply = match name {
-            "join" => self.join(given).map(|pid| format!("{{\"Ok\":{pid}}}")),
+            "join" => self.join(given).map(|()| "{\"Ok\":null}".into()),
             "fork" => match self.fork(runtime) {
                 Ok(Side::Child) => return Ok(()),
-                Ok(Side::Parent) => Ok("{\"Ok\":null}".into()),
+                Ok(Side::Parent(copy)) => Ok(format!("{{\"Ok\":{copy}}}")),
                 Err(error) => Err(error),
             },
             name => job::run_named(name, given, &mut self.thread, runtime),
@@ -120,8 +121,8 @@ impl Worker {
         self.wire.send(&format!("done {stdout} {stderr} {reply}\n"))
     }
 
-    /// The worker becomes one of `server`'s; returns its process number.
-    fn join(&mut self, given: &[u8]) -> Result<u32, String> {
+    /// The worker becomes one of `server`'s.
+    fn join(&mut self, given: &[u8]) -> Result<(), String> {
         let Join { server, log } =
             serde_json::from_slice(given).map_err(|error| format!("join: {error}"))?;
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(|e| e.to_string())?;
@@ -137,7 +138,7 @@ impl Worker {
                 *self.thread.log() = PhraseLog::open(Place::At(path));
             }
         }
-        Ok(std::process::id())
+        Ok(())
     }
 
     /// Makes a copy of this process, which serves the socket that came with the request and

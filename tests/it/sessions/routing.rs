@@ -13,7 +13,8 @@ fn every_routed_tool_runs_in_the_session() {
         let mut server = Server::start(executable);
         server.session("a", json!({}));
         server.call_in("a", "eval", json!({ "source": "let twice x = 2 * x" }));
-        let reply = server.call_in("a", 
+        let reply = server.call_in(
+            "a",
             "eval_batch",
             json!({ "sources": ["let y = 21", "twice y"] }),
         );
@@ -31,15 +32,20 @@ fn every_routed_tool_runs_in_the_session() {
             server.call_in("a", "complete", json!({ "source": "twi" }))["completions"][0]["name"],
             "twice"
         );
-        assert_eq!(server.call_in("a", "checkpoint", json!({ "label": "all" }))["phrases"], 3);
+        assert_eq!(
+            server.call_in("a", "checkpoint", json!({ "label": "all" }))["phrases"],
+            3
+        );
         server.call_in("a", "restore", json!({ "label": "all" }));
         assert_eq!(server.call_in("a", "cancel", json!({}))["cancelled"], false);
         let out = tempfile::tempdir().unwrap();
-        server.call_in("a", 
+        server.call_in(
+            "a",
             "eval",
             json!({ "source": "let main () = print_int (twice y)" }),
         );
-        let reply = server.call_in("a", 
+        let reply = server.call_in(
+            "a",
             "compile_to_binary",
             json!({ "entry": "main", "out": out.path() }),
         );
