@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 
+use crate::descriptors;
 use crate::overflow::{self, Cut};
 
 /// The files behind fds 1 and 2. Owned by the eval thread.
@@ -176,7 +177,9 @@ fn create() -> io::Result<File> {
     file.set_permissions(Permissions::from_mode(0o600))?;
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags | OFlags::APPEND)?;
-    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(&file, 100)?))
+    let file = File::from(rustix::io::fcntl_dupfd_cloexec(&file, 100)?);
+    descriptors::protect(&file);
+    Ok(file)
 }
 
 fn read(file: &File, name: &str, start: u64, end: u64) -> Vec<u8> {

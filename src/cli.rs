@@ -17,7 +17,10 @@ use crate::router::Router;
 use crate::server::{self, Rest, Served};
 use crate::session::Local;
 use crate::settings::Settings;
-use crate::{Variant, crash, home, logging, process_group, shutdown, stdio, tools, transport};
+use crate::{
+    Variant, crash, descriptors, home, logging, process_group, shutdown, stdio, tools, transport,
+    user_code,
+};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -44,6 +47,7 @@ Environment:
 
 /// Runs the program and ends the process with its status.
 pub fn main(variant: Variant) -> ExitCode {
+    user_code::none_here();
     let beginning = Beginning::take();
     let name = variant.executable();
     let version = match variant {
@@ -153,6 +157,7 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
     logging::install(log_lines, settings.log_level);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_start(user_code::none_here)
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     let served = runtime.block_on(async {
@@ -163,17 +168,18 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
             None => PhraseLog::open(settings.phrase_log.clone()),
         };
         let unusable = log.unusable();
-        let evaluator =
-            Evaluator::start_with(variant, Some(capture), settings, log, Some(ended.clone()));
+        let unread = before.as_ref().map_or(&[][..], |before| &before.unread);
+        let connection = transport::stdio(input, output, unread).map_err(|e| e.to_string())?;
+        crash::watch(ended.clone()).map_err(|e| format!("installing signals: {e}"))?;
+        // All that is ours is open, and nothing of user code's.
+        descriptors::protect_all().map_err(|e| format!("looking at descriptors: {e}"))?;
+        let evaluator = Evaluator::start_with(variant, Some(capture), settings, log, Some(ended));
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
-        crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
         let local = Arc::new(Local::new(evaluator));
         if let Some(reason) = unusable {
             local.notify(reason);
         }
         let router = Arc::new(Router::new(Arc::clone(&local)));
-        let unread = before.as_ref().map_or(&[][..], |before| &before.unread);
-        let connection = transport::stdio(input, output, unread).map_err(|e| e.to_string())?;
         let negotiation = match &before {
             Some(Before { handover, .. }) => {
                 local.begin_recovery(handover).await;

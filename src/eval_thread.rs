@@ -9,7 +9,6 @@ use tokio::sync::watch;
 use crate::Variant;
 use crate::bridge::{self, Runtime};
 use crate::capture::Capture;
-use crate::crash;
 use crate::error::{BootError, EvaluatorError};
 use crate::evaluator::Stop;
 use crate::interrupt::{self, Interrupt};
@@ -17,6 +16,7 @@ use crate::outcome::{Outcome, Recovered};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::query::{Definition, Typechecked};
+use crate::{crash, descriptors, stack, user_code};
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
 pub type Job = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
@@ -65,7 +65,7 @@ pub struct EvalThread {
 pub type Boot = Option<Result<(), BootError>>;
 
 /// Virtual size; C stubs and the bytecode interpreter recurse on it.
-const STACK: usize = 64 << 20;
+const STACK: usize = (64 << 20) + stack::GUARD;
 
 impl EvalThread {
     /// Starts the thread, which boots the runtime and then takes jobs until there can be
@@ -83,8 +83,17 @@ impl EvalThread {
 
     fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Job>) {
         crash::take_signals();
+        user_code::none_here();
+        if let Err(error) = stack::widen_guard() {
+            log::warn!("widening the stack's guard: {error}");
+        }
         let log = Arc::clone(&self.log);
-        let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
+        let record = Box::new(move |phrase: &[u8]| {
+            // The log is that of the process that serves.
+            if !descriptors::forked() {
+                lock(&log).append(phrase);
+            }
+        });
         let runtime = match Runtime::boot(variant, record) {
             Ok(runtime) => runtime,
             Err(error) => return drop(boot.send(Some(Err(error)))),
@@ -107,7 +116,10 @@ impl EvalThread {
         interrupt::install();
         let begun = Instant::now();
         self.interrupt.begin();
-        let result = work(runtime);
+        let result = user_code::within(|| work(runtime));
+        if descriptors::forked() {
+            runtime.end(0);
+        }
         self.interrupt.end();
         // This also takes the signals that came too late, while they can do no harm.
         runtime.flush();
@@ -132,7 +144,14 @@ impl EvalThread {
         runtime: &Runtime,
         source: &[u8],
     ) -> Result<Run<Evaluated>, EvaluatorError> {
-        let run = self.run(runtime, |runtime| runtime.eval(source))?;
+        let run = self.run(runtime, |runtime| {
+            let outcome = runtime.eval(source)?;
+            if let (Some(error), true) = (&outcome.error, descriptors::forked()) {
+                eprintln!("{error}");
+                runtime.end(2);
+            }
+            Ok(outcome)
+        })?;
         Ok(run.map(|outcome| self.cut(outcome)))
     }
 

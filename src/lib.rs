@@ -12,12 +12,17 @@
 mod adopt;
 mod cli;
 pub mod crash;
+mod descriptors;
+mod dispositions;
+mod exits;
 mod home;
 mod logging;
 mod reexec;
 mod settings;
 mod shutdown;
+mod stack;
 mod stdio;
+mod user_code;
 
 pub mod capture;
 pub mod checkpoint;

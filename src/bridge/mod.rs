@@ -210,6 +210,17 @@ impl Runtime {
         unsafe { fflush(ptr::null_mut()) };
     }
 
+    /// Ends the process as a program ends, in a child that user code forked: here it has come
+    /// back from the phrase, and nobody but its parent waits for it.
+    pub fn end(&self, status: i32) -> ! {
+        let at_exit = Function::named(c"Pervasives.do_at_exit");
+        let done = at_exit.map_err(|error| error.0).and_then(|f| f.call(UNIT));
+        if let Err(reason) = &done {
+            eprintln!("{reason}");
+        }
+        std::process::exit(if done.is_err() { 2 } else { status })
+    }
+
     /// Runs `wait` without OCaml's lock, so that OCaml threads and domains go on.
     pub fn idle<T>(&self, wait: impl FnOnce() -> T) -> T {
         // SAFETY: called by the owning thread with the lock held; `wait` is Rust that

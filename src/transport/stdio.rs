@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::lines::{Lines, Message};
 use super::outgoing::{Direct, Outgoing, Output};
 use super::{Connection, READ_AHEAD, Unread, ready};
+use crate::user_code;
 
 /// Serves the client on `input` and `output`, which the connection owns from here on.
 /// `before` was read from `input` already. To be called inside the tokio runtime.
@@ -68,7 +69,10 @@ fn read_on(
                 if let Err(error) = read_ready(input, reader).await {
                     log::info!("reading from the client: {error}");
                 }
-                let watch = move || watch_hangup(&output, parent, &gone);
+                let watch = move || {
+                    user_code::none_here();
+                    watch_hangup(&output, parent, &gone)
+                };
                 let _ = thread::Builder::new().name("hangup".into()).spawn(watch);
             });
         }
@@ -76,6 +80,7 @@ fn read_on(
             thread::Builder::new()
                 .name("reader".into())
                 .spawn(move || {
+                    user_code::none_here();
                     if let Err(error) = read_blocking(copy, &reader) {
                         log::info!("reading from the client: {error}");
                     }
@@ -171,6 +176,7 @@ fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
     thread::Builder::new()
         .name("writer".into())
         .spawn(move || {
+            user_code::none_here();
             if let Err(error) = write(&writer, lines) {
                 log::info!("the client no longer reads: {error}");
                 gone.cancel();
