@@ -14,9 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::io::fcntl_getfd;
 
-use crate::descriptors;
 use crate::overflow::{self, Cut};
+use crate::{descriptors, stdio};
 
 /// The files behind fds 1 and 2. Owned by the eval thread.
 pub struct Capture {
@@ -40,8 +41,13 @@ impl Capture {
         )
     }
 
-    /// Puts the files behind fds 1 and 2 again, in case user code redirected them.
+    /// Puts the files behind fds 1 and 2 again, in case user code redirected them, and
+    /// something behind fd 0 if it closed that.
     pub fn attach(&self) -> io::Result<()> {
+        if fcntl_getfd(rustix::stdio::stdin()).is_err() {
+            // Else the next file that is opened would be stdin.
+            rustix::stdio::dup2_stdin(stdio::null()?)?;
+        }
         self.stdout.attach()?;
         self.stderr.attach()
     }

@@ -18,8 +18,8 @@ use crate::server::{self, Rest, Served};
 use crate::session::Local;
 use crate::settings::Settings;
 use crate::{
-    Variant, crash, descriptors, home, logging, process_group, shutdown, stdio, tools, transport,
-    user_code,
+    Variant, crash, descriptors, home, limits, logging, process_group, shutdown, stdio, tools,
+    transport, user_code,
 };
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
@@ -77,6 +77,7 @@ pub fn main(variant: Variant) -> ExitCode {
 /// before this one left.
 fn prepare(variant: Variant, memory: Option<RawFd>) -> Result<Prepared, String> {
     home::remember();
+    limits::remember();
     crash::leave_signals();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         eprintln!("topup: {problem}");

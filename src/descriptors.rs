@@ -47,6 +47,15 @@ pub fn protect(descriptor: &impl AsFd) {
     add(descriptor.as_fd().as_raw_fd());
 }
 
+/// Marks all but fds 0, 1 and 2 to be closed by `exec`, whoever opened them.
+pub fn none_over_exec() {
+    let (first, last) = (3 as c_uint, c_uint::MAX);
+    let flags = libc::CLOSE_RANGE_CLOEXEC;
+    // SAFETY: no descriptor is closed here. A kernel that lacks the call leaves those of user
+    // code open.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
+}
+
 /// Whether this process is a child that user code forked.
 pub fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)

@@ -16,7 +16,7 @@ use crate::outcome::{Outcome, Recovered};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::query::{Definition, Typechecked};
-use crate::{crash, descriptors, stack, user_code};
+use crate::{crash, descriptors, limits, stack, user_code};
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
 pub type Job = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
@@ -114,6 +114,7 @@ impl EvalThread {
             log::error!("redirecting stdout and stderr: {error}");
         }
         interrupt::install();
+        stack::separate_signals();
         let begun = Instant::now();
         self.interrupt.begin();
         let result = user_code::within(|| work(runtime));
@@ -121,6 +122,7 @@ impl EvalThread {
             runtime.end(0);
         }
         self.interrupt.end();
+        limits::leave_room();
         // This also takes the signals that came too late, while they can do no harm.
         runtime.flush();
         let elapsed = begun.elapsed();
@@ -197,6 +199,7 @@ impl EvalThread {
 
     /// A fresh toplevel and a new log.
     pub fn reset(&mut self, runtime: &Runtime) -> Result<Run<()>, EvaluatorError> {
+        limits::restore();
         lock(&self.log).restart().map_err(EvaluatorError::Log)?;
         self.run(runtime, Runtime::reset)
     }

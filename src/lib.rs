@@ -16,6 +16,7 @@ mod descriptors;
 mod dispositions;
 mod exits;
 mod home;
+mod limits;
 mod logging;
 mod reexec;
 mod settings;

@@ -16,8 +16,8 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::adopt;
 use crate::stdio::Private;
+use crate::{adopt, descriptors, limits};
 
 /// The name of the argument that names the memory file; not for people.
 pub const ARGUMENT: &str = "--go-on-from";
@@ -66,6 +66,8 @@ impl Beginning {
     }
 
     fn command(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Result<Command> {
+        // First: files may be what user code took away.
+        limits::restore();
         let header = serde_json::to_vec(handover)?;
         let mut memory = File::from(memfd_create("topup", MemfdFlags::empty())?);
         memory.write_all(&(header.len() as u64).to_ne_bytes())?;
@@ -137,13 +139,15 @@ impl Handover {
     }
 }
 
-/// The numbers of the private descriptors, which live on over `exec` from now on.
+/// The numbers of the private descriptors, which live on over `exec` from now on, and no
+/// others.
 pub fn pass_on(private: &Private) -> io::Result<[RawFd; 3]> {
     let numbers = [
         private.input.as_fd(),
         private.output.as_fd(),
         private.log.as_fd(),
     ];
+    descriptors::none_over_exec();
     for descriptor in numbers {
         fcntl_setfd(descriptor, FdFlags::empty())?;
     }

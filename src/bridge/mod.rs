@@ -19,7 +19,7 @@ use ocaml::sys::{self, Value};
 use crate::error::BootError;
 use crate::outcome::{Bindings, Loaded, Outcome, Program, Project};
 use crate::query::{Completions, Definition, Typechecked};
-use crate::{Variant, debug_info, interrupt};
+use crate::{Variant, command, debug_info, interrupt};
 
 use function::{Function, UNIT, count, immediate, ocaml_string, result};
 pub use primitives::{Recorder, no_replay, replaying};
@@ -58,6 +58,7 @@ impl Runtime {
     /// text of each phrase for the phrase log, as soon as it has succeeded.
     pub fn boot(variant: Variant, record: Recorder) -> Result<Runtime, BootError> {
         primitives::record_with(record);
+        command::remember_path();
         let start = || {
             let argv = [c"topup".as_ptr().cast::<sys::Char>(), ptr::null()];
             // SAFETY: argv is null-terminated; its strings are static.

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::lines::{Lines, Message};
 use super::outgoing::{Direct, Outgoing, Output};
 use super::{Connection, READ_AHEAD, Unread, ready};
-use crate::user_code;
+use crate::{limits, user_code};
 
 /// Serves the client on `input` and `output`, which the connection owns from here on.
 /// `before` was read from `input` already. To be called inside the tokio runtime.
@@ -163,7 +163,14 @@ fn is_readable(file: &File) -> io::Result<bool> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    Ok(poll(&mut descriptors, Some(&now))? > 0)
+    let ready = match poll(&mut descriptors, Some(&now)) {
+        // User code has set its limit of open files to none.
+        Err(rustix::io::Errno::INVAL) if limits::leave_room() => {
+            poll(&mut descriptors, Some(&now))
+        }
+        ready => ready,
+    };
+    Ok(ready? > 0)
 }
 
 fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
