@@ -165,9 +165,7 @@ fn is_readable(file: &File) -> io::Result<bool> {
     };
     let ready = match poll(&mut descriptors, Some(&now)) {
         // User code has set its limit of open files to none.
-        Err(rustix::io::Errno::INVAL) if limits::leave_room() => {
-            poll(&mut descriptors, Some(&now))
-        }
+        Err(rustix::io::Errno::INVAL) if limits::leave_room() => poll(&mut descriptors, Some(&now)),
         ready => ready,
     };
     Ok(ready? > 0)
