@@ -46,7 +46,7 @@ impl Capture {
     pub fn attach(&self) -> io::Result<()> {
         if fcntl_getfd(rustix::stdio::stdin()).is_err() {
             // Else the next file that is opened would be stdin.
-            rustix::stdio::dup2_stdin(stdio::null()?)?;
+            stdio::no_stdin()?;
         }
         self.stdout.attach()?;
         self.stderr.attach()

@@ -138,7 +138,7 @@ fn mask(how: libc::c_int) {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        for signal in watched() {
+        for signal in watched().chain([libc::SIGINT]) {
             libc::sigaddset(&mut set, signal);
         }
         libc::pthread_sigmask(how, &set, std::ptr::null_mut());

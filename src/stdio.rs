@@ -31,12 +31,18 @@ pub fn resume(private: Private) -> io::Result<(Private, Capture)> {
     ] {
         fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     }
-    rustix::stdio::dup2_stdin(&null()?)?;
+    no_stdin()?;
     Ok((private, Capture::start()?))
 }
 
-/// What user code reads: nothing.
-pub fn null() -> io::Result<File> {
+/// Puts behind fd 0 what user code reads: nothing.
+pub fn no_stdin() -> io::Result<()> {
+    // If fd 0 is closed, the file has its number at first, and loses it again.
+    let null = fcntl_dupfd_cloexec(null()?, PRIVATE)?;
+    Ok(rustix::stdio::dup2_stdin(&null)?)
+}
+
+fn null() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/null")
 }
 

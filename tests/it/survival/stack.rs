@@ -83,8 +83,8 @@ fn sources_that_are_deep_end() {
         ("types", format!("type t = int{}", " list".repeat(100_000))),
         ("unclosed", "(".repeat(1_000_000)),
     ];
-    super::session::each(|mut session| {
-        for (what, source) in &sources {
+    for (what, source) in &sources {
+        super::session::each(|mut session| {
             session.prepare("let x = 41");
             let reply = session.eval_within(source, 0.5);
             // The replies name what they show.
@@ -92,8 +92,7 @@ fn sources_that_are_deep_end() {
             assert!(said.is_some(), "{what}: {reply}");
             let next = session.eval("x + 1");
             assert_eq!(next["value_repr"], "42", "{what}: {next}");
-            session.reset();
-        }
-        session.end();
-    });
+            session.end();
+        });
+    }
 }
