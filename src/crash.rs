@@ -18,6 +18,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
 use crate::evaluator::Stop;
+use crate::signals::{ASKED, FAULTS, STOPS, watched};
 use crate::{dispositions, exits};
 
 /// How the process would have ended.
@@ -27,53 +28,6 @@ pub enum End {
     Exit(i32),
     /// An evaluation that nothing stops; why it was to stop.
     Stuck(Stop),
-}
-
-/// Faults of the code that runs: the thread cannot go on.
-const FAULTS: [i32; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGABRT,
-    libc::SIGSYS,
-    libc::SIGTRAP,
-];
-
-/// Signals whose default is to end the process, and those that end the server when they
-/// come from others.
-const REQUESTS: [i32; 13] = [
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGVTALRM,
-    libc::SIGPROF,
-    libc::SIGPOLL,
-    libc::SIGXCPU,
-    libc::SIGSTKFLT,
-    libc::SIGPWR,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGXFSZ,
-];
-
-/// Signals that stop the process. Nobody is there who would let it go on, so user code's own
-/// do nothing.
-const STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
-
-/// What others ask of the server; SIGXFSZ makes writes fail instead.
-const ASKED: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ];
-
-/// Those that have our handler.
-fn watched() -> impl Iterator<Item = i32> {
-    let named = FAULTS.into_iter().chain(REQUESTS).chain(STOPS);
-    named.chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
-}
-
-/// Those that user code cannot block: faults, and what ends or interrupts us.
-pub fn unblockable() -> impl Iterator<Item = i32> {
-    FAULTS.into_iter().chain(ASKED).chain([libc::SIGINT])
 }
 
 static PIPE: AtomicI32 = AtomicI32::new(-1);
@@ -179,7 +133,8 @@ pub fn is_ours(action: usize) -> bool {
     action == handler as *const () as usize
 }
 
-fn serves() -> bool {
+/// Whether this process serves a client, and is not a child that user code forked.
+pub fn serves() -> bool {
     // SAFETY: no preconditions.
     let process = unsafe { libc::getpid() };
     PIPE.load(Ordering::Acquire) >= 0 && process == PROCESS.load(Ordering::Relaxed)
@@ -302,10 +257,4 @@ pub fn prevents_exit() -> bool {
     // SAFETY: no preconditions.
     let thread = unsafe { libc::gettid() };
     serves() && !ENDING.load(Ordering::Acquire) && thread != LOOP_THREAD.load(Ordering::Relaxed)
-}
-
-/// The name of a signal, as in `SIGSEGV`.
-pub fn name(signal: i32) -> String {
-    let named = signal_hook::low_level::signal_name(signal);
-    named.map_or_else(|| format!("signal {signal}"), str::to_string)
 }

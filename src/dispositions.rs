@@ -9,7 +9,7 @@
 
 use libc::{c_int, sigaction as Action, sigset_t};
 
-use crate::{crash, user_code};
+use crate::{crash, signals, user_code};
 
 unsafe extern "C" {
     // The C library's other name for it.
@@ -100,8 +100,8 @@ unsafe fn allowed(how: c_int, mut set: sigset_t) -> sigset_t {
     if how == libc::SIG_UNBLOCK {
         return set;
     }
-    if user_code::runs_here() {
-        for signal in crash::unblockable() {
+    if user_code::runs_here() && crash::serves() {
+        for signal in signals::unblockable() {
             // SAFETY: the set is valid.
             unsafe { libc::sigdelset(&mut set, signal) };
         }

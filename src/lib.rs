@@ -21,6 +21,7 @@ mod logging;
 mod reexec;
 mod settings;
 mod shutdown;
+mod signals;
 mod stack;
 mod stdio;
 mod user_code;

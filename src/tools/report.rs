@@ -6,11 +6,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Phase;
-use crate::crash::{self, End};
+use crate::crash::End;
 use crate::evaluator::{Evaluated, Evaluation, Stop};
 use crate::outcome::{self, Diagnostic, Severity};
 use crate::overflow::Cut;
 use crate::session::Turn;
+use crate::signals;
 
 /// The payload of one evaluation.
 #[derive(Debug, Serialize)]
@@ -247,7 +248,7 @@ impl CrashReport {
             error: format!("{}; {then}", describe(end)),
             phase: Phase::Crash,
             signal: match end {
-                End::Signal(signal) => Some(crash::name(signal)),
+                End::Signal(signal) => Some(signals::name(signal)),
                 _ => None,
             },
             printed,
@@ -260,7 +261,7 @@ pub fn describe(end: End) -> String {
     match end {
         End::Signal(signal) => format!(
             "the evaluation crashed the process ({})",
-            crash::name(signal)
+            signals::name(signal)
         ),
         End::Exit(status) => format!("the evaluation ended the process with status {status}"),
         End::Stuck(stop) => format!("{}, and nothing could interrupt it", reason(stop).1),
