@@ -59,6 +59,27 @@ struct Variant {
     consumers: &'static [&'static str],
 }
 
+/// Functions of C that src/exits.rs, src/descriptors.rs and src/dispositions.rs define anew:
+/// for the stubs that are loaded later, too.
+const C_FUNCTIONS: [&str; 16] = [
+    "_exit",
+    "_Exit",
+    "quick_exit",
+    "pthread_exit",
+    "close",
+    "close_range",
+    "closefrom",
+    "dup",
+    "dup2",
+    "dup3",
+    "fcntl",
+    "fcntl64",
+    "sigaction",
+    "signal",
+    "pthread_sigmask",
+    "sigprocmask",
+];
+
 const BYTECODE: Variant = Variant {
     directory: "byte",
     object: "topup_byte",
@@ -170,7 +191,7 @@ impl Toolchain {
         ];
         // What stubs and phrases that are loaded later refer to. Not -rdynamic: that would
         // keep all of Rust's dead code, too, and want the C parts of crates that we leave out.
-        for names in ["caml*", "Caml*", "topup_*", "_exit"] {
+        for names in ["caml*", "Caml*", "topup_*"].iter().chain(&C_FUNCTIONS) {
             arguments.push(format!("-Wl,--export-dynamic-symbol={names}"));
         }
         let compression = self.lib.join("libcomprmarsh.a");

@@ -32,7 +32,7 @@ let sheet () =
 let adopt_geometry ppf =
   let margin = Format.get_margin () and max_indent = Format.get_max_indent () in
   if Format.pp_get_margin ppf () <> margin || Format.pp_get_max_indent ppf () <> max_indent
-  then Format.pp_set_geometry ppf ~max_indent ~margin;
+  then Format.pp_safe_set_geometry ppf ~max_indent ~margin;
   Format.pp_set_max_boxes ppf (Format.get_max_boxes ());
   Format.pp_set_ellipsis_text ppf (Format.get_ellipsis_text ())
 

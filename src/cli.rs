@@ -12,7 +12,7 @@ use crate::reexec::{self, Beginning};
 use crate::service::{self, Before, Client, Clients, Prepared};
 use crate::settings::{self, Settings};
 use crate::socket::{self, Claimed};
-use crate::{Variant, adopt, crash, home, process_group, stdio, worker};
+use crate::{Variant, adopt, crash, home, limits, process_group, stdio, user_code, worker};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -49,6 +49,7 @@ Environment:
 
 /// Runs the program and ends the process with its status.
 pub fn main(variant: Variant) -> ExitCode {
+    user_code::none_here();
     let beginning = Beginning::take();
     let name = variant.executable();
     let version = match variant {
@@ -91,6 +92,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// What is done while there is one thread. `None` if there is nothing to serve.
 fn prepare(variant: Variant, arguments: &Arguments) -> Result<Option<Prepared>, String> {
     home::remember();
+    limits::remember();
     crash::leave_signals();
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         say(&problem);

@@ -7,15 +7,18 @@
 
 #![allow(unsafe_code, reason = "an OCaml primitive")]
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ocaml::sys::{self, Value};
 use rustix::process::Signal;
 
+use crate::interrupt;
 use crate::process_group::{self, Group};
 
 unsafe extern "C" {
@@ -50,6 +53,30 @@ pub unsafe extern "C" fn caml_sys_system_command(command: Value) -> Value {
     }
 }
 
+/// Whether the compiler runs its own tools.
+static COMPILING: AtomicBool = AtomicBool::new(false);
+/// Where they are.
+static PATH: OnceLock<OsString> = OnceLock::new();
+
+/// The primitive `topup_compiling : bool -> unit`: whether commands from here on are those of
+/// the compiler, which finds its tools where they were when the process began.
+///
+/// # Safety
+///
+/// OCaml calls it with a bool.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn topup_compiling(begins: Value) -> Value {
+    COMPILING.store(begins >> 1 != 0, Ordering::Relaxed);
+    sys::UNIT
+}
+
+/// To be called before user code runs.
+pub fn remember_path() {
+    if let Some(path) = std::env::var_os("PATH") {
+        PATH.get_or_init(|| path);
+    }
+}
+
 enum End {
     Status(i32),
     /// A signal handler raised; the command has ended.
@@ -80,6 +107,13 @@ unsafe fn run(command: Value) -> Result<End, Value> {
     };
     let mut shell = Command::new("/bin/sh");
     shell.arg("-c").arg(OsStr::from_bytes(&text));
+    if COMPILING.load(Ordering::Relaxed) && interrupt::on_eval_thread() {
+        // User code may have changed the one and removed the other; the paths are absolute.
+        shell.current_dir("/");
+        if let Some(path) = PATH.get() {
+            shell.env("PATH", path);
+        }
+    }
     match Group::spawn(&mut shell) {
         Ok(group) => Ok(unsafe { wait(group.id()) }),
         Err(error) => {

@@ -1,12 +1,12 @@
-//! What user code can do to end this process, and does not: fatal signals, C's `exit` and
-//! `_exit`.
+//! What user code can do to end this process, and does not: fatal signals, and C's ways to
+//! exit, which `src/exits.rs` catches.
 //!
 //! The thread on which it happens stays where it is, and the event loop is told, which
 //! hands everything on to a fresh image of the program (`src/reexec.rs`). The handlers here
 //! call nothing but getpid, gettid, write, sigaction, raise, pause and the handlers that
 //! they stand before.
 
-#![allow(unsafe_code, reason = "signal handlers, and functions of C")]
+#![allow(unsafe_code, reason = "signal handlers")]
 
 use std::fmt;
 use std::io;
@@ -19,6 +19,8 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
 use crate::evaluator::Stop;
+use crate::signals::{self, ASKED, FAULTS, STOPS, watched};
+use crate::{dispositions, exits};
 
 /// How the process would have ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,35 +30,6 @@ pub enum End {
     /// An evaluation that nothing stops; why it was to stop.
     Stuck(Stop),
 }
-
-/// Faults of the code that runs: the thread cannot go on.
-const FAULTS: [i32; 7] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGABRT,
-    libc::SIGSYS,
-    libc::SIGTRAP,
-];
-
-/// Signals whose default is to end the process, and those that end the server when they
-/// come from others.
-const REQUESTS: [i32; 13] = [
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGALRM,
-    libc::SIGVTALRM,
-    libc::SIGPROF,
-    libc::SIGPOLL,
-    libc::SIGXCPU,
-    libc::SIGSTKFLT,
-    libc::SIGPWR,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGXFSZ,
-];
 
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -74,16 +47,17 @@ pub fn watch(ends: mpsc::UnboundedSender<End>) -> io::Result<()> {
     let (read, write) = StdStream::pair()?;
     read.set_nonblocking(true)?;
     let mut read = UnixStream::from_std(read)?;
-    // SAFETY: no preconditions; the handler has the signature that on_exit asks for.
+    // SAFETY: no preconditions.
     unsafe {
         PROCESS.store(libc::getpid(), Ordering::Relaxed);
         LOOP_THREAD.store(libc::gettid(), Ordering::Relaxed);
-        on_exit(exiting, std::ptr::null_mut());
     }
+    exits::watch();
     PIPE.store(write.as_raw_fd(), Ordering::Release);
     let _ = write.into_raw_fd();
-    for signal in FAULTS.into_iter().chain(REQUESTS) {
-        stand_before(signal);
+    for signal in watched() {
+        let theirs = stand_before(signal);
+        BEFORE[signal as usize].store(theirs, Ordering::Relaxed);
     }
     tokio::spawn(async move {
         let mut message = [0; 8];
@@ -122,7 +96,7 @@ fn mask(how: libc::c_int) {
     unsafe {
         let mut set: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut set);
-        for signal in FAULTS.into_iter().chain(REQUESTS) {
+        for signal in watched().chain([libc::SIGINT]) {
             libc::sigaddset(&mut set, signal);
         }
         libc::pthread_sigmask(how, &set, std::ptr::null_mut());
@@ -136,7 +110,7 @@ pub fn leave_faults() {
     unsafe {
         let default: libc::sigaction = std::mem::zeroed();
         for signal in FAULTS {
-            libc::sigaction(signal, &default, std::ptr::null_mut());
+            dispositions::set(signal, &default, std::ptr::null_mut());
         }
     }
 }
@@ -149,8 +123,13 @@ pub fn keep_from_exit() {
 
 /// Whether OCaml's `exit` ends the evaluation alone.
 pub fn keeps_from_exit() -> bool {
+    prevents_exit() || is_worker()
+}
+
+/// Whether this process is a worker, and not a child that user code forked.
+pub fn is_worker() -> bool {
     // SAFETY: no preconditions.
-    prevents_exit() || WORKER.load(Ordering::Relaxed) == unsafe { libc::getpid() }
+    WORKER.load(Ordering::Relaxed) == unsafe { libc::getpid() }
 }
 
 /// A SIGHUP from others is no reason to end.
@@ -163,21 +142,47 @@ pub fn ending() {
     ENDING.store(true, Ordering::Release);
 }
 
-/// Whether user code may not have `signal` for itself.
+/// Whether OCaml code may not have `signal` for itself.
 pub fn owns(signal: i32) -> bool {
-    PIPE.load(Ordering::Acquire) >= 0
-        && (FAULTS.contains(&signal)
-            || [libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ].contains(&signal))
+    serves() && (FAULTS.contains(&signal) || ASKED.contains(&signal))
+}
+
+/// Whether C code may not have `action` for `signal`. Handlers for faults are how some
+/// libraries work; the default would end us.
+pub fn refuses(signal: i32, action: usize) -> bool {
+    if is_worker() {
+        return signal == libc::SIGINT;
+    }
+    let default = action == libc::SIG_DFL;
+    let handled = !default && action != libc::SIG_IGN;
+    serves()
+        && (signal == libc::SIGINT
+            || ASKED.contains(&signal)
+            || (FAULTS.contains(&signal) && !handled)
+            || (default && watched().any(|watched| watched == signal)))
 }
 
 /// Puts our handler in place again, after user code asked for the default action.
 pub fn reclaim(signal: i32) {
-    if PIPE.load(Ordering::Acquire) >= 0 && REQUESTS.contains(&signal) {
+    if serves() && watched().any(|watched| watched == signal) {
         stand_before(signal);
     }
 }
 
-fn stand_before(signal: i32) {
+/// Whether it is the address of our handler.
+pub fn is_ours(action: usize) -> bool {
+    action == handler as *const () as usize
+}
+
+/// Whether this process serves a client, and is not a child that user code forked.
+pub fn serves() -> bool {
+    // SAFETY: no preconditions.
+    let process = unsafe { libc::getpid() };
+    PIPE.load(Ordering::Acquire) >= 0 && process == PROCESS.load(Ordering::Relaxed)
+}
+
+/// Returns the action before.
+fn stand_before(signal: i32) -> usize {
     // SAFETY: the actions are zeroed, which is a valid value, then filled in; the handler
     // has the signature that SA_SIGINFO asks for.
     unsafe {
@@ -185,10 +190,8 @@ fn stand_before(signal: i32) {
         let mut theirs: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc::sigaction(signal, &ours, &mut theirs);
-        if theirs.sa_sigaction != ours.sa_sigaction {
-            BEFORE[signal as usize].store(theirs.sa_sigaction, Ordering::Relaxed);
-        }
+        dispositions::set(signal, &ours, &mut theirs);
+        theirs.sa_sigaction
     }
 }
 
@@ -197,25 +200,22 @@ extern "C" fn handler(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
     // called here.
     unsafe {
         let errno = *libc::__errno_location();
-        let process = libc::getpid();
         // A child that user code forked is none of our business.
-        let ours = process == PROCESS.load(Ordering::Relaxed) && !ENDING.load(Ordering::Acquire);
-        let code = (*info).si_code;
-        let sent = code <= 0;
-        let by_others =
-            (code == libc::SI_USER || code == libc::SI_QUEUE) && (*info).si_pid() != process;
+        let ours = serves() && !ENDING.load(Ordering::Acquire);
+        let by_others = is_by_others(signal, &*info);
         let on_loop = libc::gettid() == LOOP_THREAD.load(Ordering::Relaxed);
-        let fault = FAULTS.contains(&signal);
+        let sent = (*info).si_code <= 0;
+        let lost = on_loop && !sent && FAULTS.contains(&signal);
         if ours && by_others && signal == libc::SIGHUP && IGNORES_HANGUP.load(Ordering::Relaxed) {
             // A terminal or a tunnel has gone.
-        } else if !ours || by_others || (fault && on_loop && !sent) {
-            if ours && by_others {
+        } else if !ours || by_others || lost {
+            if ours && by_others && !STOPS.contains(&signal) {
                 // What follows is wanted.
                 ENDING.store(true, Ordering::Release);
             }
             pass_on(signal, info, context);
-        } else if signal == libc::SIGXFSZ {
-            // The write fails with an error.
+        } else if signal == libc::SIGXFSZ || STOPS.contains(&signal) {
+            // The write fails with an error; the process goes on.
         } else {
             report(0, signal);
             if !on_loop {
@@ -223,6 +223,17 @@ extern "C" fn handler(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
             }
         }
         *libc::__errno_location() = errno;
+    }
+}
+
+/// Whether another process sent the signal, or the kernel for a terminal.
+fn is_by_others(signal: i32, info: &libc::siginfo_t) -> bool {
+    let of_terminals = STOPS.contains(&signal) || [libc::SIGHUP, libc::SIGQUIT].contains(&signal);
+    match info.si_code {
+        // SAFETY: these carry a process number.
+        libc::SI_USER | libc::SI_QUEUE => unsafe { info.si_pid() != libc::getpid() },
+        libc::SI_KERNEL => of_terminals,
+        _ => false,
     }
 }
 
@@ -239,10 +250,12 @@ unsafe fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut
     unsafe {
         if before > libc::SIG_IGN {
             std::mem::transmute::<usize, Action>(before)(signal, info, context);
+        } else if before == libc::SIG_DFL && STOPS.contains(&signal) {
+            libc::raise(libc::SIGSTOP);
         } else if before == libc::SIG_DFL {
             let mut default: libc::sigaction = std::mem::zeroed();
             default.sa_sigaction = libc::SIG_DFL;
-            libc::sigaction(signal, &default, std::ptr::null_mut());
+            dispositions::set(signal, &default, std::ptr::null_mut());
             // Blocked until this handler returns.
             libc::raise(signal);
         }
@@ -271,26 +284,8 @@ unsafe fn wait() -> ! {
     }
 }
 
-/// Whether an end of the process that begins here is to be prevented.
-pub fn prevents_exit() -> bool {
-    // SAFETY: no preconditions.
-    let (process, thread) = unsafe { (libc::getpid(), libc::gettid()) };
-    PIPE.load(Ordering::Acquire) >= 0
-        && !ENDING.load(Ordering::Acquire)
-        && process == PROCESS.load(Ordering::Relaxed)
-        && thread != LOOP_THREAD.load(Ordering::Relaxed)
-}
-
-unsafe extern "C" {
-    // stdlib.h of the GNU C library.
-    fn on_exit(
-        function: extern "C" fn(libc::c_int, *mut libc::c_void),
-        argument: *mut libc::c_void,
-    ) -> libc::c_int;
-}
-
-/// C's `exit`, called by a stub.
-extern "C" fn exiting(status: libc::c_int, _argument: *mut libc::c_void) {
+/// Called where the process is about to exit: does not return if that is to be prevented.
+pub fn prevent_exit(status: i32) {
     if prevents_exit() {
         // SAFETY: both may be called on any thread.
         unsafe {
@@ -300,28 +295,11 @@ extern "C" fn exiting(status: libc::c_int, _argument: *mut libc::c_void) {
     }
 }
 
-/// C's `_exit`, for `Unix._exit` and stubs. (The C library's own calls do not come here.)
-///
-/// # Safety
-///
-/// None.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _exit(status: libc::c_int) -> ! {
-    // SAFETY: as above; the system call does not return.
-    unsafe {
-        if prevents_exit() {
-            report(1, status);
-            wait()
-        }
-        libc::syscall(libc::SYS_exit_group, status);
-        wait()
-    }
-}
-
-/// The name of a signal, as in `SIGSEGV`.
-pub fn name(signal: i32) -> String {
-    let named = signal_hook::low_level::signal_name(signal);
-    named.map_or_else(|| format!("signal {signal}"), str::to_string)
+/// Whether an end of the process that begins here is to be prevented.
+pub fn prevents_exit() -> bool {
+    // SAFETY: no preconditions.
+    let thread = unsafe { libc::gettid() };
+    serves() && !ENDING.load(Ordering::Acquire) && thread != LOOP_THREAD.load(Ordering::Relaxed)
 }
 
 impl fmt::Display for End {
@@ -329,9 +307,12 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             End::Signal(signal) => {
-                write!(f, "the evaluation crashed the process ({})", name(*signal))
+                let name = signals::name(*signal);
+                write!(f, "the evaluation crashed the process ({name})")
             }
-            End::Exit(status) => write!(f, "the evaluation ended the process with status {status}"),
+            End::Exit(status) => {
+                write!(f, "the evaluation ended the process with status {status}")
+            }
             End::Stuck(stop) => write!(f, "{stop}, and nothing could interrupt it"),
         }
     }

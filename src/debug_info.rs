@@ -12,6 +12,8 @@ use std::os::fd::{AsRawFd, IntoRawFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
+use crate::descriptors;
+
 static STDLIB: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/stdlib.cds"));
 
 const VARIABLE: &str = "CAML_DEBUG_FILE";
@@ -39,6 +41,7 @@ fn file() -> io::Result<String> {
     let mut file = File::from(memfd_create("stdlib.cds", MemfdFlags::CLOEXEC)?);
     file.write_all(STDLIB)?;
     let file = rustix::io::fcntl_dupfd_cloexec(&file, 100)?;
+    descriptors::protect(&file);
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let _ = file.into_raw_fd();
     Ok(path)

@@ -10,7 +10,6 @@ use tokio::sync::watch;
 use crate::Variant;
 use crate::bridge::{self, Runtime};
 use crate::capture::Capture;
-use crate::crash;
 use crate::error::{BootError, EvaluatorError};
 use crate::evaluator::Stop;
 use crate::interrupt::{self, Interrupt};
@@ -18,6 +17,7 @@ use crate::outcome::{Outcome, Recovered};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::query::{Definition, Typechecked};
+use crate::{crash, descriptors, limits, stack, user_code};
 
 /// What the eval thread does next. It sends its own reply: nothing is matched by position.
 pub type Task = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
@@ -70,7 +70,7 @@ pub struct EvalThread {
 pub type Boot = Option<Result<(), BootError>>;
 
 /// Virtual size; C stubs and the bytecode interpreter recurse on it.
-const STACK: usize = 64 << 20;
+const STACK: usize = (64 << 20) + stack::GUARD;
 
 impl EvalThread {
     pub fn new(capture: Option<Capture>, inline_max: usize, log: PhraseLog) -> EvalThread {
@@ -97,6 +97,10 @@ impl EvalThread {
 
     fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Task>) {
         crash::take_signals();
+        user_code::none_here();
+        if let Err(error) = stack::widen_guard() {
+            log::warn!("widening the stack's guard: {error}");
+        }
         let runtime = match self.boot(variant) {
             Ok(runtime) => runtime,
             Err(error) => return drop(boot.send(Some(Err(error)))),
@@ -110,7 +114,12 @@ impl EvalThread {
     /// Boots the runtime, which belongs to the calling thread.
     pub fn boot(&self, variant: Variant) -> Result<Runtime, BootError> {
         let log = Arc::clone(&self.log);
-        let record = Box::new(move |phrase: &[u8]| lock(&log).append(phrase));
+        let record = Box::new(move |phrase: &[u8]| {
+            // The log is that of the process that serves.
+            if !descriptors::forked() {
+                lock(&log).append(phrase);
+            }
+        });
         Runtime::boot(variant, record)
     }
 
@@ -133,10 +142,15 @@ impl EvalThread {
             log::error!("redirecting stdout and stderr: {error}");
         }
         interrupt::install();
+        stack::separate_signals();
         let begun = Instant::now();
         self.interrupt.begin();
-        let result = work(runtime);
+        let result = user_code::within(|| work(runtime));
+        if descriptors::forked() {
+            runtime.end(0);
+        }
         self.interrupt.end();
+        limits::leave_room();
         // This also takes the signals that came too late, while they can do no harm.
         let flushed = runtime.flush();
         let elapsed = begun.elapsed();
@@ -169,7 +183,14 @@ impl EvalThread {
         runtime: &Runtime,
         source: &[u8],
     ) -> Result<Run<Evaluated>, EvaluatorError> {
-        let run = self.run(runtime, |runtime| runtime.eval(source))?;
+        let run = self.run(runtime, |runtime| {
+            let outcome = runtime.eval(source)?;
+            if let (Some(error), true) = (&outcome.error, descriptors::forked()) {
+                eprintln!("{error}");
+                runtime.end(2);
+            }
+            Ok(outcome)
+        })?;
         Ok(run.map(|outcome| self.cut(outcome)))
     }
 
@@ -216,6 +237,7 @@ impl EvalThread {
 
     /// A fresh toplevel and a new log.
     pub fn reset(&mut self, runtime: &Runtime) -> Result<Run<()>, EvaluatorError> {
+        limits::restore();
         self.log().restart().map_err(EvaluatorError::Log)?;
         self.run(runtime, Runtime::reset)
     }

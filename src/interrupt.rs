@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use ocaml::sys::Value;
 
-use crate::crash;
+use crate::{crash, dispositions};
 
 /// Who to signal. Shared by the eval thread and those who interrupt it.
 #[derive(Default)]
@@ -106,9 +106,9 @@ pub fn install() {
         let mut theirs: libc::sigaction = std::mem::zeroed();
         ours.sa_sigaction = handler as *const () as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        libc::sigaction(libc::SIGINT, std::ptr::null(), &mut theirs);
+        dispositions::set(libc::SIGINT, std::ptr::null(), &mut theirs);
         if theirs.sa_sigaction != ours.sa_sigaction {
-            libc::sigaction(libc::SIGINT, &ours, std::ptr::null_mut());
+            dispositions::set(libc::SIGINT, &ours, std::ptr::null_mut());
         }
     }
 }
@@ -184,9 +184,14 @@ const DEFAULT: Value = 1;
 /// None: it looks at no OCaml value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn topup_on_eval_thread(_unit: Value) -> Value {
+    Value::from(on_eval_thread()) << 1 | 1
+}
+
+/// Whether the calling thread is the toplevel's.
+pub fn on_eval_thread() -> bool {
     // SAFETY: no preconditions.
     let this = unsafe { libc::pthread_self() } as usize;
-    Value::from(this == EVAL_THREAD.load(Ordering::Acquire)) << 1 | 1
+    this == EVAL_THREAD.load(Ordering::Acquire)
 }
 
 extern "C" fn handler(
@@ -195,12 +200,17 @@ extern "C" fn handler(
     _context: *mut libc::c_void,
 ) {
     // SAFETY: the kernel passes a valid siginfo; errno is restored for the code that was
-    // interrupted; getpid, write, _exit and OCaml's handler are async-signal-safe.
+    // interrupted; getpid, pthread_kill, write, _exit and OCaml's handler are async-signal-safe.
     unsafe {
         let errno = *libc::__errno_location();
-        let ours = (*info).si_code == libc::SI_TKILL && (*info).si_pid() == libc::getpid();
+        // User code can send it to its own process, where any thread may get it.
+        let sent = [libc::SI_TKILL, libc::SI_USER, libc::SI_QUEUE].contains(&(*info).si_code);
+        let ours = sent && (*info).si_pid() == libc::getpid();
         let pipe = SHUTDOWN_PIPE.load(Ordering::Relaxed);
-        if ours || pipe < 0 {
+        let thread = EVAL_THREAD.load(Ordering::Acquire);
+        if ours && thread != 0 && !on_eval_thread() {
+            libc::pthread_kill(thread as libc::pthread_t, signal);
+        } else if ours || pipe < 0 {
             let address = OCAML_HANDLER.load(Ordering::Relaxed);
             if address > libc::SIG_IGN {
                 let ocaml: extern "C" fn(libc::c_int) = std::mem::transmute(address);

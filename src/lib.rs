@@ -12,14 +12,21 @@
 mod adopt;
 mod cli;
 pub mod crash;
+mod descriptors;
+mod dispositions;
+mod exits;
 mod home;
+mod limits;
 mod logging;
 pub mod reexec;
 mod service;
 mod settings;
 mod shutdown;
+mod signals;
 mod socket;
+mod stack;
 mod stdio;
+mod user_code;
 
 mod bytes;
 pub mod capture;

@@ -16,10 +16,10 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::adopt;
 use crate::bytes::Bytes;
 use crate::protocol::jsonrpc::Id;
 use crate::session::SessionsLeft;
+use crate::{adopt, limits};
 
 /// The name of the argument that names the memory file; not for people.
 pub const ARGUMENT: &str = "--go-on-from";
@@ -95,6 +95,8 @@ impl Beginning {
     }
 
     fn command(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Result<Command> {
+        // First: files may be what user code took away.
+        limits::restore();
         let header = serde_json::to_vec(handover)?;
         let mut memory = File::from(memfd_create("topup", MemfdFlags::empty())?);
         memory.write_all(&(header.len() as u64).to_ne_bytes())?;

@@ -22,7 +22,9 @@ use crate::server::{self, Rest, Resumed, Served};
 use crate::session::{Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
-use crate::{Variant, crash, logging, process_group, shutdown, stdio, transport};
+use crate::{
+    Variant, crash, descriptors, logging, process_group, shutdown, stdio, transport, user_code,
+};
 
 /// What there is when serving begins.
 pub struct Prepared {
@@ -81,6 +83,7 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
     logging::install(log_lines, prepared.settings.log_level);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_start(user_code::none_here)
         .build();
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     let served = runtime.block_on(async {
@@ -129,10 +132,12 @@ impl<'a> Service<'a> {
             None => PhraseLog::open(place),
         };
         let unusable = log.unusable();
-        let (limits, end) = (settings.clone(), Some(ended.clone()));
+        crash::watch(ended.clone()).map_err(|e| format!("installing signals: {e}"))?;
+        // All that is ours is open, and nothing of user code's.
+        descriptors::protect_all().map_err(|e| format!("looking at descriptors: {e}"))?;
+        let (limits, end) = (settings.clone(), Some(ended));
         let evaluator = Evaluator::start_with(variant, Some(capture), limits, log, end);
         let evaluator = evaluator.map_err(|e| format!("starting the eval thread: {e}"))?;
-        crash::watch(ended).map_err(|e| format!("installing signals: {e}"))?;
         let local = Arc::new(Session::local(evaluator));
         if let Some(reason) = unusable {
             local.notify(reason);
@@ -282,6 +287,7 @@ impl<'a> Service<'a> {
             }
         };
         self.earlier_ends.push(reexec::now());
+        descriptors::none_over_exec();
         let open = |client: &Client| -> std::io::Result<_> {
             Ok([
                 keep_open(client.input.as_fd())?,

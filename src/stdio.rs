@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use crate::capture::Capture;
+use crate::descriptors;
 
 /// The first private descriptor: above those that programs number by hand.
 const PRIVATE: i32 = 100;
@@ -28,19 +29,28 @@ pub fn own(file: File) -> io::Result<File> {
     Ok(file)
 }
 
-/// `/dev/null` behind fd 0, and a capture behind 1 and 2.
+/// Nothing behind fd 0, and a capture behind 1 and 2.
 pub fn capture() -> io::Result<Capture> {
-    rustix::stdio::dup2_stdin(&null()?)?;
+    no_stdin()?;
     Capture::start()
+}
+
+/// Puts behind fd 0 what user code reads: nothing.
+pub fn no_stdin() -> io::Result<()> {
+    // If fd 0 is closed, the file has its number at first, and loses it again.
+    let null = fcntl_dupfd_cloexec(null()?, PRIVATE)?;
+    Ok(rustix::stdio::dup2_stdin(&null)?)
 }
 
 fn null() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/null")
 }
 
-/// A copy of a descriptor with a private number.
+/// A copy of a descriptor with a private number, which user code cannot close.
 pub fn private(descriptor: &impl AsFd) -> io::Result<OwnedFd> {
-    Ok(fcntl_dupfd_cloexec(descriptor, PRIVATE)?)
+    let copy = fcntl_dupfd_cloexec(descriptor, PRIVATE)?;
+    descriptors::protect(&copy);
+    Ok(copy)
 }
 
 /// Of a worker: the socket that its parent put behind fd 0, where `/dev/null` is from now
@@ -51,7 +61,7 @@ pub fn take_from_parent() -> io::Result<(OwnedFd, Capture)> {
         private(&io::stdout())?,
         private(&io::stderr())?,
     ];
-    rustix::stdio::dup2_stdin(null()?)?;
+    no_stdin()?;
     Ok((socket, Capture::of(stdout.into(), stderr.into())?))
 }
 

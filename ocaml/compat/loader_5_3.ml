@@ -90,6 +90,13 @@ let link objfile dll =
   in
   if Ccomp.command command <> 0 then Asmlink.call_linker_shared [ objfile ] dll
 
+external compiling : bool -> unit = "topup_compiling"
+
+(* Commands of [f] find the compiler's tools, whatever user code made of the environment. *)
+let with_tools f =
+  compiling true;
+  Fun.protect ~finally:(fun () -> compiling false) f
+
 let before_compilation = ref ignore
 
 let compile ppf program ~prefix =
@@ -144,10 +151,10 @@ let assemble ppf phrase_name program =
       let size = program.Lambda.main_module_block_size in
       let code = Phrase_values.close ~name:phrase_name ~size program.code in
       let code = removing_first dll (keeping_backtrace code) in
-      compile ppf { program with code } ~prefix;
+      with_tools (fun () -> compile ppf { program with code } ~prefix);
       (* Some warnings come from the code's generation. *)
       Warnings.check_fatal ();
-      link objfile dll;
+      with_tools (fun () -> link objfile dll);
       remove objfile;
       run dll phrase_name)
 

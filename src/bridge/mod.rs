@@ -19,7 +19,7 @@ use ocaml::sys::{self, Value};
 use crate::error::BootError;
 use crate::outcome::{Bindings, Loaded, Outcome, Program, Project};
 use crate::query::{Completions, Definition, Typechecked};
-use crate::{Variant, debug_info, interrupt};
+use crate::{Variant, command, debug_info, interrupt};
 
 use function::{Function, UNIT, count, immediate, ocaml_string, result};
 pub use primitives::{Recorder, no_replay, replaying};
@@ -58,6 +58,7 @@ impl Runtime {
     /// text of each phrase for the phrase log, as soon as it has succeeded.
     pub fn boot(variant: Variant, record: Recorder) -> Result<Runtime, BootError> {
         primitives::record_with(record);
+        command::remember_path();
         let start = || {
             let argv = [c"topup".as_ptr().cast::<sys::Char>(), ptr::null()];
             // SAFETY: argv is null-terminated; its strings are static.
@@ -211,6 +212,17 @@ impl Runtime {
         // SAFETY: a null stream means all streams.
         unsafe { fflush(ptr::null_mut()) };
         flushed == immediate(1)
+    }
+
+    /// Ends the process as a program ends, in a child that user code forked: here it has come
+    /// back from the phrase, and nobody but its parent waits for it.
+    pub fn end(&self, status: i32) -> ! {
+        let at_exit = Function::named(c"Pervasives.do_at_exit");
+        let done = at_exit.map_err(|error| error.0).and_then(|f| f.call(UNIT));
+        if let Err(reason) = &done {
+            eprintln!("{reason}");
+        }
+        std::process::exit(if done.is_err() { 2 } else { status })
     }
 
     /// Runs `wait` without OCaml's lock, so that OCaml threads and domains go on.

@@ -15,11 +15,12 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rustix::io::fcntl_getfd;
 use serde::{Deserialize, Serialize};
 
-use crate::adopt;
 use crate::overflow::Cut;
 use crate::reexec::{close_on_exec, keep_open};
+use crate::{adopt, stdio};
 pub use place::IN_MEMORY;
 use place::Place;
 use stream::{Stream, copy, length, lock, read};
@@ -68,6 +69,10 @@ impl Capture {
     /// An evaluation begins: puts the files behind fds 1 and 2 again, in case user code
     /// redirected them, and others in their place if they cannot grow.
     pub fn attach(&mut self) -> io::Result<()> {
+        if fcntl_getfd(rustix::stdio::stdin()).is_err() {
+            // Else the next file that is opened would be stdin.
+            stdio::no_stdin()?;
+        }
         self.stdout.prepare()?;
         self.stderr.prepare()
     }

@@ -9,7 +9,7 @@ use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, fstatvfs};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::overflow;
+use crate::{overflow, stdio};
 
 /// Bytes that memory holds of one evaluation's output, where no disk does.
 pub const IN_MEMORY: u64 = 64 << 20;
@@ -93,5 +93,5 @@ pub fn is_nearly_too_long(end: u64) -> bool {
 fn for_appending(file: File) -> io::Result<File> {
     let flags = fcntl_getfl(&file)?;
     fcntl_setfl(&file, flags | OFlags::APPEND)?;
-    Ok(File::from(rustix::io::fcntl_dupfd_cloexec(&file, 100)?))
+    Ok(File::from(stdio::private(&file)?))
 }

@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, watch};
 use crate::capture::Meter;
 use crate::crash::End;
 use crate::session::{Journal, Line};
+use crate::stdio;
 
 /// Something for a worker to do.
 pub struct Request {
@@ -53,7 +54,7 @@ pub enum Outstanding {
 
 impl Conversation {
     pub fn new(socket: OwnedFd, meter: Meter) -> io::Result<Conversation> {
-        let socket = std::os::unix::net::UnixStream::from(socket);
+        let socket = std::os::unix::net::UnixStream::from(stdio::private(&socket)?);
         socket.set_nonblocking(true)?;
         Ok(Conversation {
             socket: UnixStream::from_std(socket)?,

@@ -13,15 +13,15 @@ use tokio::sync::watch;
 
 use super::conversation::Conversation;
 use crate::crash::End;
-use crate::process_group;
 use crate::transport::ready;
+use crate::{process_group, stdio};
 
 /// Waits for a child of this process in a task of its own. What it has started ends with it.
 pub fn watch(
     pid: Pid,
     conversation: Arc<Conversation>,
 ) -> io::Result<watch::Receiver<Option<End>>> {
-    let process = pidfd_open(pid, PidfdFlags::empty())?;
+    let process = stdio::private(&pidfd_open(pid, PidfdFlags::empty())?)?;
     let process = ready::watch(File::from(process))
         .ok_or_else(|| io::Error::other("a process cannot be watched"))?;
     let (ended, end) = watch::channel(None);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::home;
+use crate::{descriptors, home};
 
 /// Records in a file.
 pub struct LogFile {
@@ -24,6 +24,7 @@ const KEPT: usize = 100;
 
 impl LogFile {
     pub fn new(path: &Path, file: File) -> LogFile {
+        descriptors::protect(&file);
         LogFile {
             path: path.to_path_buf(),
             file,

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use super::local::{TOO_MANY, recovery};
 use super::{Frozen, Launcher, Session, Ticket, Turn, lock};
-use crate::crash::{self, End};
+use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluator, Stop, Worker};
 use crate::job::{Log, Recover};
+use crate::signals;
 use crate::tools::{Failure, Phase, Printed};
 
 /// Owned by its session.
@@ -152,7 +153,10 @@ impl Named {
 fn words(end: End) -> String {
     match end {
         End::Signal(signal) => {
-            format!("the session's process was ended by {}", crash::name(signal))
+            format!(
+                "the session's process was ended by {}",
+                signals::name(signal)
+            )
         }
         End::Exit(status) => format!("the session's process ended with status {status}"),
         End::Stuck(_) => end.to_string(),

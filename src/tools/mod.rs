@@ -31,12 +31,13 @@ use serde_json::{Map, Value, json};
 pub use arguments::{Arguments, Field, Kind, fields};
 pub use report::Printed;
 
-use crate::crash::{self, End};
+use crate::crash::End;
 use crate::error::EvaluatorError;
 use crate::progress::Progress;
 use crate::protocol::revision::Revision;
 use crate::router::Router;
 use crate::session::{Registry, Session, Ticket};
+use crate::signals;
 
 /// Every tool, in the order of `tools/list`.
 pub static ALL: &[Tool] = &[
@@ -146,7 +147,7 @@ impl Failure {
     /// The process that evaluated has come to its `end`; `then` says how the session goes on.
     pub fn crashed(end: End, then: &str, printed: Printed) -> Failure {
         let signal = match end {
-            End::Signal(signal) => Some(crash::name(signal)),
+            End::Signal(signal) => Some(signals::name(signal)),
             _ => None,
         };
         Failure {

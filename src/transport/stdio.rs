@@ -20,6 +20,7 @@ use super::lines::{Lines, Message};
 use super::outgoing::{Direct, Outgoing, Output};
 use super::room::Room;
 use super::{Connection, READ_AHEAD, Unread, ready};
+use crate::{limits, stdio, user_code};
 
 /// Serves the client on `input` and `output`, which the connection owns from here on.
 /// `before` was read from `input` already. To be called inside the tokio runtime.
@@ -32,7 +33,7 @@ pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Conne
         unread: Arc::clone(&unread),
         messages,
     };
-    read_on(input, reader, output.try_clone()?, gone.clone())?;
+    read_on(input, reader, stdio::private(&output)?, gone.clone())?;
     let outgoing = write_on(output, gone.clone())?;
     Ok(Connection {
         incoming,
@@ -62,14 +63,17 @@ fn read_on(
 ) -> io::Result<()> {
     let parent = getppid();
     let input = File::from(input);
-    let copy = input.try_clone()?;
+    let copy = File::from(stdio::private(&input)?);
     match ready::watch(input) {
         Some(input) => {
             tokio::spawn(async move {
                 if let Err(error) = read_ready(input, reader).await {
                     log::info!("reading from the client: {error}");
                 }
-                let watch = move || watch_hangup(&output, parent, &gone);
+                let watch = move || {
+                    user_code::none_here();
+                    watch_hangup(&output, parent, &gone)
+                };
                 let _ = thread::Builder::new().name("hangup".into()).spawn(watch);
             });
         }
@@ -77,6 +81,7 @@ fn read_on(
             thread::Builder::new()
                 .name("reader".into())
                 .spawn(move || {
+                    user_code::none_here();
                     if let Err(error) = read_blocking(copy, &reader) {
                         log::info!("reading from the client: {error}");
                     }
@@ -169,7 +174,12 @@ fn is_readable(file: &File) -> io::Result<bool> {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    Ok(poll(&mut descriptors, Some(&now))? > 0)
+    let ready = match poll(&mut descriptors, Some(&now)) {
+        // User code has set its limit of open files to none.
+        Err(rustix::io::Errno::INVAL) if limits::leave_room() => poll(&mut descriptors, Some(&now)),
+        ready => ready,
+    };
+    Ok(ready? > 0)
 }
 
 fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
@@ -182,6 +192,7 @@ fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
     thread::Builder::new()
         .name("writer".into())
         .spawn(move || {
+            user_code::none_here();
             if let Err(error) = write(&writer, lines) {
                 log::info!("the client no longer reads: {error}");
                 gone.cancel();

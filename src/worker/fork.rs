@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 
-use crate::adopt;
 use crate::bridge::Runtime;
+use crate::{adopt, descriptors};
 
 /// Who returns from [`fork`].
 pub enum Side {
@@ -38,9 +38,10 @@ pub fn fork(_runtime: &Runtime) -> Result<Side, String> {
             return Err(failed());
         }
         let (read, write) = (adopt::file(number[0]), adopt::file(number[1]));
-        match libc::fork() {
+        let forked = descriptors::kept(|| libc::fork());
+        match forked {
             -1 => Err(failed()),
-            0 => match libc::fork() {
+            0 => match descriptors::kept(|| libc::fork()) {
                 0 => {
                     after();
                     Ok(Side::Child)

@@ -23,7 +23,7 @@ use crate::capture::Capture;
 use crate::eval_thread::EvalThread;
 use crate::phrase_log::{PhraseLog, Place};
 use crate::settings::Settings;
-use crate::{Variant, crash, home, job, shutdown, stdio};
+use crate::{Variant, crash, descriptors, home, job, limits, shutdown, stdio, user_code};
 use fork::Side;
 pub use wire::Wire;
 
@@ -53,7 +53,9 @@ pub fn run(variant: Variant) -> i32 {
 }
 
 fn serve(variant: Variant) -> Result<(), String> {
+    user_code::none_here();
     home::remember();
+    limits::remember();
     crash::leave_faults();
     crash::take_signals();
     crash::keep_from_exit();
@@ -61,6 +63,8 @@ fn serve(variant: Variant) -> Result<(), String> {
     shutdown::writes_fail().map_err(|e| format!("installing signals: {e}"))?;
     let settings = Settings::from_env()?;
     let (socket, capture) = stdio::take_from_parent().map_err(|e| format!("taking fds: {e}"))?;
+    // All that is ours is open, and nothing of user code's.
+    descriptors::protect_all().map_err(|e| format!("looking at descriptors: {e}"))?;
     let log = PhraseLog::open(Place::Off);
     let thread = EvalThread::new(Some(capture), settings.inline_max, log);
     let runtime = thread.boot(variant).map_err(|error| error.to_string())?;

@@ -34,7 +34,7 @@ impl Wire {
 
     /// Another one for the same socket, to send.
     pub fn writer(&self) -> io::Result<Wire> {
-        Ok(Wire::new(self.socket.try_clone()?))
+        Ok(Wire::new(stdio::private(&self.socket)?))
     }
 
     /// The next line, without its break; `None` when the parent has closed its end.

@@ -68,17 +68,24 @@ const REPORTS: [(&str, &[&str]); 9] = [
 
 #[test]
 fn every_report_has_its_test() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
-    let files = fs::read_dir(folder).expect("the tests");
-    let sources: String = files
-        .map(|file| fs::read_to_string(file.expect("a file").path()).expect("text"))
-        .collect();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let sources = text_below(&tests);
     for (behaviour, tests) in REPORTS {
         for test in tests {
             let function = format!("#[test]\nfn {test}()");
             assert!(sources.contains(&function), "{behaviour}: no test {test}");
         }
     }
+}
+
+fn text_below(path: &Path) -> String {
+    if !path.is_dir() {
+        return fs::read_to_string(path).expect("text");
+    }
+    let files = fs::read_dir(path).expect("the tests");
+    files
+        .map(|file| text_below(&file.expect("a file").path()))
+        .collect()
 }
 
 #[test]

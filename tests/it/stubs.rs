@@ -1,11 +1,7 @@
 //! Libraries with C stubs, loaded into a session: their symbols of the OCaml runtime are
 //! those of the executable.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-
-use crate::support::{Client, executables, toolchain};
+use crate::support::{Client, executables, library_with_stubs};
 
 const C: &str = r#"
 #include <stdio.h>
@@ -30,51 +26,13 @@ value stubs_twice(value f, value text) {
 const ML: &str =
     "external twice : (string -> string) -> string -> string * string = \"stubs_twice\"\n";
 
-fn build(directory: &Path) {
-    fs::write(directory.join("stubs_c.c"), C).expect("written");
-    fs::write(directory.join("stubs.ml"), ML).expect("written");
-    let bin = Path::new(&toolchain("bin")).to_path_buf();
-    let run = |program: &str, arguments: &[&str]| {
-        let status = Command::new(bin.join(program))
-            .args(arguments)
-            .current_dir(directory)
-            .status();
-        assert!(
-            status.expect("the compiler runs").success(),
-            "{program} {arguments:?}"
-        );
-    };
-    run("ocamlc", &["-c", "stubs_c.c", "stubs.ml"]);
-    run("ocamlmklib", &["-o", "stubs", "stubs_c.o", "stubs.cmo"]);
-    if cfg!(native_toplevel) {
-        run("ocamlopt", &["-c", "stubs.ml"]);
-        run("ocamlmklib", &["-o", "stubs", "stubs_c.o", "stubs.cmx"]);
-        run(
-            "ocamlopt",
-            &[
-                "-shared",
-                "-linkall",
-                "-I",
-                ".",
-                "-o",
-                "stubs.cmxs",
-                "stubs.cmxa",
-            ],
-        );
-    }
-}
-
 #[test]
 fn a_library_with_c_stubs_works() {
     let directory = tempfile::tempdir().expect("a directory");
-    build(directory.path());
+    library_with_stubs(directory.path(), "stubs", C, ML);
     for executable in executables() {
         let mut client = Client::start(executable);
-        let archive = if executable.variant == "native" {
-            "stubs.cmxs"
-        } else {
-            "stubs.cma"
-        };
+        let archive = executable.archive("stubs");
         let path = directory.path().display();
         let reply = client.eval(&format!("#directory \"{path}\";; #load \"{archive}\""));
         assert!(reply["error"].is_null(), "{reply}");

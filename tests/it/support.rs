@@ -105,6 +105,24 @@ pub fn library(directory: &Path, name: &str, source: &str) {
     }
 }
 
+/// The same with C stubs, in `name_c.c`.
+pub fn library_with_stubs(directory: &Path, name: &str, c: &str, ml: &str) {
+    let (stubs, object) = (format!("{name}_c.c"), format!("{name}_c.o"));
+    let file = |extension| format!("{name}.{extension}");
+    std::fs::write(directory.join(&stubs), c).expect("written");
+    std::fs::write(directory.join(file("ml")), ml).expect("written");
+    compile(directory, "ocamlc", &["-c", &stubs, &file("ml")]);
+    let archive = |unit: &str| compile(directory, "ocamlmklib", &["-o", name, &object, unit]);
+    archive(&file("cmo"));
+    if cfg!(native_toplevel) {
+        compile(directory, "ocamlopt", &["-c", &file("ml")]);
+        archive(&file("cmx"));
+        let link = ["-shared", "-linkall", "-I", "."];
+        let files = ["-o", &file("cmxs"), &file("cmxa")];
+        compile(directory, "ocamlopt", &[&link[..], &files].concat());
+    }
+}
+
 /// A hang is a failure: no process that was heard of no later than this ago lives on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
