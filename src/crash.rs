@@ -8,7 +8,6 @@
 
 #![allow(unsafe_code, reason = "signal handlers")]
 
-use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::net::UnixStream as StdStream;
@@ -18,18 +17,9 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-use crate::evaluator::Stop;
-use crate::signals::{self, ASKED, FAULTS, STOPS, watched};
+use crate::end::End;
+use crate::signals::{ASKED, FAULTS, STOPS, watched};
 use crate::{dispositions, exits};
-
-/// How the process would have ended.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum End {
-    Signal(i32),
-    Exit(i32),
-    /// An evaluation that nothing stops; why it was to stop.
-    Stuck(Stop),
-}
 
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
@@ -300,20 +290,4 @@ pub fn prevents_exit() -> bool {
     // SAFETY: no preconditions.
     let thread = unsafe { libc::gettid() };
     serves() && !ENDING.load(Ordering::Acquire) && thread != LOOP_THREAD.load(Ordering::Relaxed)
-}
-
-impl fmt::Display for End {
-    /// What would have ended the process.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            End::Signal(signal) => {
-                let name = signals::name(*signal);
-                write!(f, "the evaluation crashed the process ({name})")
-            }
-            End::Exit(status) => {
-                write!(f, "the evaluation ended the process with status {status}")
-            }
-            End::Stuck(stop) => write!(f, "{stop}, and nothing could interrupt it"),
-        }
-    }
 }

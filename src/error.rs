@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::crash::End;
+use crate::end::End;
 use crate::overflow::Cut;
 
 /// The OCaml runtime or its toplevel did not start.

@@ -1,11 +1,10 @@
-//! The thread that owns the OCaml runtime and does one thing after the other.
+//! What the thread does that owns the OCaml runtime, here or in a worker: jobs, with their
+//! output and their phrases.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tokio::sync::watch;
 
 use crate::Variant;
 use crate::bridge::{self, Runtime};
@@ -17,10 +16,7 @@ use crate::outcome::{Outcome, Recovered};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::query::{Definition, Typechecked};
-use crate::{crash, descriptors, limits, stack, user_code};
-
-/// What the eval thread does next. It sends its own reply: nothing is matched by position.
-pub type Task = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
+use crate::{descriptors, limits, stack, user_code};
 
 /// What ran in the toplevel, and what it printed meanwhile.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,12 +62,6 @@ pub struct EvalThread {
     pub log: Arc<Mutex<PhraseLog>>,
 }
 
-/// How the boot of the runtime went, once it is over.
-pub type Boot = Option<Result<(), BootError>>;
-
-/// Virtual size; C stubs and the bytecode interpreter recurse on it.
-const STACK: usize = (64 << 20) + stack::GUARD;
-
 impl EvalThread {
     pub fn new(capture: Option<Capture>, inline_max: usize, log: PhraseLog) -> EvalThread {
         EvalThread {
@@ -79,35 +69,6 @@ impl EvalThread {
             interrupt: Arc::default(),
             inline_max,
             log: Arc::new(Mutex::new(log)),
-        }
-    }
-
-    /// Starts the thread, which boots the runtime and then takes tasks until there can be
-    /// no more.
-    pub fn spawn(
-        self,
-        variant: Variant,
-        boot: watch::Sender<Boot>,
-        queue: mpsc::Receiver<Task>,
-    ) -> std::io::Result<()> {
-        let thread = thread::Builder::new().name("eval".into()).stack_size(STACK);
-        thread.spawn(move || self.work(variant, boot, queue))?;
-        Ok(())
-    }
-
-    fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Task>) {
-        crash::take_signals();
-        user_code::none_here();
-        if let Err(error) = stack::widen_guard() {
-            log::warn!("widening the stack's guard: {error}");
-        }
-        let runtime = match self.boot(variant) {
-            Ok(runtime) => runtime,
-            Err(error) => return drop(boot.send(Some(Err(error)))),
-        };
-        let _ = boot.send(Some(Ok(())));
-        while let Ok(task) = runtime.idle(|| next_task(&queue)) {
-            task(&mut self, &runtime);
         }
     }
 
@@ -310,21 +271,4 @@ impl EvalThread {
 
 fn lock(log: &Mutex<PhraseLog>) -> MutexGuard<'_, PhraseLog> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How long the thread looks for its next task before it sleeps: to be woken costs more than
-/// a short wait.
-const SOON: Duration = Duration::from_micros(250);
-
-/// The next task; looks for it a moment before it sleeps.
-fn next_task(queue: &mpsc::Receiver<Task>) -> Result<Task, mpsc::RecvError> {
-    let begun = Instant::now();
-    while begun.elapsed() < SOON {
-        match queue.try_recv() {
-            Ok(task) => return Ok(task),
-            Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
-            Err(mpsc::TryRecvError::Disconnected) => return Err(mpsc::RecvError),
-        }
-    }
-    queue.recv()
 }

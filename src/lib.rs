@@ -14,6 +14,7 @@ mod cli;
 pub mod crash;
 mod descriptors;
 mod dispositions;
+pub mod end;
 mod exits;
 mod home;
 mod limits;

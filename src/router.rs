@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::crash::End;
+use crate::end::End;
 use crate::instructions;
 use crate::session::{Registry, Session};
 use crate::tools::{Answer, Arguments, Failure, Phase};

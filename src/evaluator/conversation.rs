@@ -18,7 +18,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
 use crate::capture::Meter;
-use crate::crash::End;
+use crate::end::End;
 use crate::session::{Journal, Line};
 use crate::stdio;
 

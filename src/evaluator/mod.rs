@@ -21,7 +21,7 @@ use soon::soon;
 
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
-use crate::crash::End;
+use crate::end::End;
 use crate::error::EvaluatorError;
 pub use crate::eval_thread::{EvalThread, Evaluated, Run};
 use crate::job::{Eval, Job};

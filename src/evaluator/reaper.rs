@@ -12,7 +12,7 @@ use rustix::process::{
 use tokio::sync::watch;
 
 use super::conversation::Conversation;
-use crate::crash::End;
+use crate::end::End;
 use crate::transport::ready;
 use crate::{process_group, stdio};
 

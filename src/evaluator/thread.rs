@@ -1,19 +1,30 @@
 //! The toplevel on the eval thread of this process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{oneshot, watch};
 
-use super::{Stop, ended};
-use crate::Variant;
+use super::{Runtime, Stop, ended};
 use crate::capture::Capture;
-use crate::crash::End;
-use crate::error::EvaluatorError;
-use crate::eval_thread::{Boot, EvalThread, Task};
+use crate::end::End;
+use crate::error::{BootError, EvaluatorError};
+use crate::eval_thread::EvalThread;
 use crate::interrupt::Interrupt;
 use crate::job::Job;
 use crate::phrase_log::PhraseLog;
+use crate::{Variant, crash, stack, user_code};
+
+/// What the eval thread does next. It sends its own reply: nothing is matched by position.
+pub type Task = Box<dyn FnOnce(&mut EvalThread, &Runtime) + Send>;
+
+/// How the boot of the runtime went, once it is over.
+pub type Boot = Option<Result<(), BootError>>;
+
+/// Virtual size; C stubs and the bytecode interpreter recurse on it.
+const STACK: usize = (64 << 20) + stack::GUARD;
 
 /// What others have of the eval thread.
 pub struct Thread {
@@ -94,4 +105,52 @@ impl Thread {
             _ => Err(EvaluatorError::Fault("it ended while booting".into())),
         }
     }
+}
+
+impl EvalThread {
+    /// Starts the thread, which boots the runtime and then takes tasks until there can be
+    /// no more.
+    pub fn spawn(
+        self,
+        variant: Variant,
+        boot: watch::Sender<Boot>,
+        queue: mpsc::Receiver<Task>,
+    ) -> std::io::Result<()> {
+        let thread = thread::Builder::new().name("eval".into()).stack_size(STACK);
+        thread.spawn(move || self.work(variant, boot, queue))?;
+        Ok(())
+    }
+
+    fn work(mut self, variant: Variant, boot: watch::Sender<Boot>, queue: mpsc::Receiver<Task>) {
+        crash::take_signals();
+        user_code::none_here();
+        if let Err(error) = stack::widen_guard() {
+            log::warn!("widening the stack's guard: {error}");
+        }
+        let runtime = match self.boot(variant) {
+            Ok(runtime) => runtime,
+            Err(error) => return drop(boot.send(Some(Err(error)))),
+        };
+        let _ = boot.send(Some(Ok(())));
+        while let Ok(task) = runtime.idle(|| next_task(&queue)) {
+            task(&mut self, &runtime);
+        }
+    }
+}
+
+/// How long the thread looks for its next task before it sleeps: to be woken costs more than
+/// a short wait.
+const SOON: Duration = Duration::from_micros(250);
+
+/// The next task; looks for it a moment before it sleeps.
+fn next_task(queue: &mpsc::Receiver<Task>) -> Result<Task, mpsc::RecvError> {
+    let begun = Instant::now();
+    while begun.elapsed() < SOON {
+        match queue.try_recv() {
+            Ok(task) => return Ok(task),
+            Err(mpsc::TryRecvError::Empty) => thread::yield_now(),
+            Err(mpsc::TryRecvError::Disconnected) => return Err(mpsc::RecvError),
+        }
+    }
+    queue.recv()
 }

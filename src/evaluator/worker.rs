@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::conversation::{Conversation, Request};
 use super::{Evaluator, ended};
 use crate::capture::Meter;
-use crate::crash::End;
+use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::job::Job;
 use crate::process_group;

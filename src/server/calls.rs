@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Event, Resumed, add_line};
 use crate::bytes::Bytes;
-use crate::crash::End;
+use crate::end::End;
 use crate::progress::{self, Progress};
 use crate::protocol::batch::{BatchId, Batches};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};

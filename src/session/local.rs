@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::Session;
-use crate::crash::End;
+use crate::end::End;
 use crate::job::{Recover, Reset};
 use crate::outcome::Recovered;
 use crate::reexec::Handover;

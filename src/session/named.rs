@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::local::{TOO_MANY, recovery};
 use super::{Frozen, Launcher, Session, Ticket, Turn, lock};
-use crate::crash::End;
+use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluator, Stop, Worker};
 use crate::job::{Log, Recover};

@@ -31,7 +31,7 @@ use serde_json::{Map, Value, json};
 pub use arguments::{Arguments, Field, Kind, fields};
 pub use report::Printed;
 
-use crate::crash::End;
+use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::progress::Progress;
 use crate::protocol::revision::Revision;

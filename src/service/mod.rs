@@ -2,8 +2,10 @@
 //! the other on a socket. If user code brings the process to its end, a fresh image of it
 //! goes on from there.
 
+mod image;
+
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +14,17 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::capture::Capture;
-use crate::crash::End;
+use crate::end::End;
 use crate::evaluator::Evaluator;
 use crate::phrase_log::PhraseLog;
 use crate::protocol::mcp::Negotiation;
-use crate::reexec::{self, Beginning, Handover, keep_open};
+use crate::reexec::{Beginning, Handover};
 use crate::router::Router;
 use crate::server::{self, Rest, Resumed, Served};
 use crate::session::{Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
-use crate::{
-    Variant, crash, descriptors, logging, process_group, shutdown, stdio, transport, user_code,
-};
+use crate::{Variant, crash, descriptors, logging, shutdown, stdio, transport, user_code};
 
 /// What there is when serving begins.
 pub struct Prepared {
@@ -255,62 +255,6 @@ impl<'a> Service<'a> {
         let (router, shutdown) = (Arc::clone(&self.router), self.shutdown.clone());
         let ends = &mut self.ends;
         Ok(server::serve(connection, negotiation, router, shutdown, ends, resumed).await)
-    }
-
-    /// Becomes the next image of this process. Returns only if that fails: why.
-    fn go_on(&mut self, client: Option<&Client>, socket: Option<&Socket>, rest: Rest) -> String {
-        let failed = match self.hand_over(client, socket, &rest) {
-            Ok((handover, log)) => {
-                process_group::end_all();
-                self.beginning.again(&handover, [&rest.unread, &log])
-            }
-            Err(error) => error,
-        };
-        format!("{}, and going on failed: {failed}", rest.end)
-    }
-
-    fn hand_over(
-        &mut self,
-        client: Option<&Client>,
-        socket: Option<&Socket>,
-        rest: &Rest,
-    ) -> std::io::Result<(Handover, Vec<u8>)> {
-        let evaluator = self.router.local().evaluator();
-        let mut end = rest.end.to_string();
-        let no_log = evaluator.no_log();
-        let log = match evaluator.log() {
-            Ok((log, _)) => log,
-            Err(_) if no_log.is_some() => Vec::new(),
-            Err(error) => {
-                end += &format!("; {error}");
-                Vec::new()
-            }
-        };
-        self.earlier_ends.push(reexec::now());
-        descriptors::none_over_exec();
-        let open = |client: &Client| -> std::io::Result<_> {
-            Ok([
-                keep_open(client.input.as_fd())?,
-                keep_open(client.output.as_fd())?,
-            ])
-        };
-        let handover = Handover {
-            log_lines: keep_open(self.log_lines.as_fd())?,
-            client: client.map(open).transpose()?,
-            listener: socket.map(|socket| keep_open(socket.as_fd())).transpose()?,
-            revision: rest
-                .negotiation
-                .agreed()
-                .map(|revision| revision.name().into()),
-            calls: rest.calls.clone(),
-            sessions: self.router.registry().leave()?,
-            end,
-            ends: self.earlier_ends.clone(),
-            no_log,
-            skipped: evaluator.skipped(),
-            lengths: [rest.unread.len() as u64, log.len() as u64],
-        };
-        Ok((handover, log))
     }
 }
 

@@ -1,0 +1,31 @@
+//! The end of a process in which user code runs.
+
+use std::fmt;
+
+use crate::evaluator::Stop;
+use crate::signals;
+
+/// How a process ended, or would have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum End {
+    Signal(i32),
+    Exit(i32),
+    /// An evaluation that nothing stops; why it was to stop.
+    Stuck(Stop),
+}
+
+impl fmt::Display for End {
+    /// What ended the process.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Signal(signal) => {
+                let name = signals::name(*signal);
+                write!(f, "the evaluation crashed the process ({name})")
+            }
+            End::Exit(status) => {
+                write!(f, "the evaluation ended the process with status {status}")
+            }
+            End::Stuck(stop) => write!(f, "{stop}, and nothing could interrupt it"),
+        }
+    }
+}

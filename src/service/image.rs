@@ -1,0 +1,73 @@
+//! The service's way into the next image of its process.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use super::{Client, Service};
+use crate::reexec::{self, Handover, keep_open};
+use crate::server::Rest;
+use crate::socket::Socket;
+use crate::{descriptors, process_group};
+
+impl Service<'_> {
+    /// Becomes the next image of this process. Returns only if that fails: why.
+    pub(super) fn go_on(
+        &mut self,
+        client: Option<&Client>,
+        socket: Option<&Socket>,
+        rest: Rest,
+    ) -> String {
+        let failed = match self.hand_over(client, socket, &rest) {
+            Ok((handover, log)) => {
+                process_group::end_all();
+                self.beginning.again(&handover, [&rest.unread, &log])
+            }
+            Err(error) => error,
+        };
+        format!("{}, and going on failed: {failed}", rest.end)
+    }
+
+    fn hand_over(
+        &mut self,
+        client: Option<&Client>,
+        socket: Option<&Socket>,
+        rest: &Rest,
+    ) -> io::Result<(Handover, Vec<u8>)> {
+        let evaluator = self.router.local().evaluator();
+        let mut end = rest.end.to_string();
+        let no_log = evaluator.no_log();
+        let log = match evaluator.log() {
+            Ok((log, _)) => log,
+            Err(_) if no_log.is_some() => Vec::new(),
+            Err(error) => {
+                end += &format!("; {error}");
+                Vec::new()
+            }
+        };
+        self.earlier_ends.push(reexec::now());
+        descriptors::none_over_exec();
+        let open = |client: &Client| -> io::Result<_> {
+            Ok([
+                keep_open(client.input.as_fd())?,
+                keep_open(client.output.as_fd())?,
+            ])
+        };
+        let handover = Handover {
+            log_lines: keep_open(self.log_lines.as_fd())?,
+            client: client.map(open).transpose()?,
+            listener: socket.map(|socket| keep_open(socket.as_fd())).transpose()?,
+            revision: rest
+                .negotiation
+                .agreed()
+                .map(|revision| revision.name().into()),
+            calls: rest.calls.clone(),
+            sessions: self.router.registry().leave()?,
+            end,
+            ends: self.earlier_ends.clone(),
+            no_log,
+            skipped: evaluator.skipped(),
+            lengths: [rest.unread.len() as u64, log.len() as u64],
+        };
+        Ok((handover, log))
+    }
+}
