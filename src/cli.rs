@@ -28,10 +28,20 @@ struct Arguments {
     /// The memory file that the image of this process before this one left; not for people.
     #[arg(long, hide = true)]
     go_on_from: Option<RawFd>,
+    /// Print where the socket PATH is, for a topup on another machine; not for people.
+    #[arg(long, hide = true, value_name = "PATH")]
+    resolve_socket: Option<PathBuf>,
     /// Be a worker of the server at the other end of fd 0; not for people.
     #[arg(long, hide = true)]
     worker: bool,
 }
+
+/// What stands before the version and the path that `--resolve-socket` prints.
+pub const RESOLVED: &str = "topup-socket";
+/// What `--socket` says on stderr when it serves, and where another process does: who started
+/// it by ssh waits for that.
+pub const SERVING: &str = "topup: serving on ";
+pub const SERVED: &str = "topup: a topup serves on ";
 
 const AFTER_HELP: &str = "\
 Without options topup serves MCP on stdin and stdout: register it in an MCP client.
@@ -45,6 +55,13 @@ Environment:
   TOPUP_LOG         file of the phrase log; off: none [default: a new one in ~/.topup/logs]
   TOPUP_CHECKPOINT_DIR
                     folder of checkpoints [default: ~/.topup/checkpoints]
+  TOPUP_SSH         command that reaches other machines [default: ssh]
+  TOPUP_REMOTE_COMMAND
+                    path of topup on the far side [default: topup]
+  TOPUP_XFER_DIR    folder of files that are copied from one machine to another; off: none
+                    [default: ~/.topup/xfer]
+  TOPUP_XFER_MAX_BYTES
+                    bytes that such a file may have [default: 16777216]
   TOPUP_LOG_LEVEL   off, error, warn, info, debug or trace [default: off]";
 
 /// Runs the program and ends the process with its status.
@@ -65,6 +82,9 @@ pub fn main(variant: Variant) -> ExitCode {
     if arguments.worker {
         std::process::exit(worker::run(variant));
     }
+    if let Some(path) = &arguments.resolve_socket {
+        std::process::exit(print_resolved(path));
+    }
     let status = match prepare(variant, &arguments) {
         Ok(Some(prepared)) => service::run(variant, prepared, &beginning),
         Ok(None) => 0,
@@ -82,6 +102,23 @@ pub fn main(variant: Variant) -> ExitCode {
 /// To stderr, which may be closed or full.
 fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "topup: {text}");
+}
+
+fn print_resolved(path: &Path) -> i32 {
+    match home::expand(path.as_os_str()).and_then(std::path::absolute) {
+        Ok(path) => {
+            println!(
+                "{RESOLVED} {} {}",
+                env!("CARGO_PKG_VERSION"),
+                path.display()
+            );
+            0
+        }
+        Err(error) => {
+            say(&format!("{}: {error}", path.display()));
+            1
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -143,17 +180,18 @@ fn listen(path: &Path) -> Result<(Claimed, PathBuf), String> {
         .map_err(failed)?;
     let claimed = socket::claim(&absolute).map_err(failed)?;
     if let Claimed::Ours(_) = claimed {
-        say(&format!("serving on {}", absolute.display()));
+        let _ = writeln!(std::io::stderr(), "{SERVING}{}", absolute.display());
     }
     Ok((claimed, absolute))
 }
 
 /// Another process serves; who started this one may need it for the tunnel that it is in.
 fn hold_on(path: &Path) {
-    say(&format!(
-        "a topup serves on {} already; holding on until stdin ends",
+    let _ = writeln!(
+        std::io::stderr(),
+        "{SERVED}{} already; holding on until stdin ends",
         path.display()
-    ));
+    );
     let mut chunk = [0; 4096];
     while std::io::stdin()
         .read(&mut chunk)

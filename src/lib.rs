@@ -48,6 +48,7 @@ pub mod router;
 pub mod server;
 pub mod session;
 pub mod tools;
+mod transfer;
 pub mod transport;
 
 mod backtrace;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -37,6 +37,12 @@ impl Group {
     /// Its process number, which is its group's.
     pub fn id(&self) -> i32 {
         self.child.id() as i32
+    }
+
+    /// Our ends of its pipes, of those that there are; once.
+    pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+        let child = &mut self.child;
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
     }
 
     /// Waits for the program to end by itself.

@@ -3,7 +3,7 @@
 //! What the next image needs is written into a memory file, whose descriptor number it gets
 //! as an argument. Descriptors stay open across `exec`; everything else is new.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bytes::Bytes;
 use crate::protocol::jsonrpc::Id;
-use crate::session::SessionsLeft;
+use crate::session::{HostsLeft, SessionsLeft};
 use crate::{adopt, limits};
 
 /// The name of the argument that names the memory file; not for people.
@@ -36,6 +36,10 @@ pub struct Handover {
     /// Calls that were in flight elsewhere, by id, and what they were told.
     pub calls: Vec<(Id, Vec<Bytes>)>,
     pub sessions: SessionsLeft,
+    /// Remote hosts, to be connected to again.
+    pub hosts: HostsLeft,
+    /// Whether the client is another topup.
+    pub is_topup: bool,
     /// The revision that the client's handshake settled.
     pub revision: Option<String>,
     /// What happened, in words for the client.
@@ -79,10 +83,16 @@ impl Beginning {
 
     /// This program, to be started with the environment and in the directory of then.
     pub fn program(&self) -> Command {
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = self.command_of("/proc/self/exe".as_ref());
         if let Some(name) = self.arguments.first() {
             command.arg0(name);
         }
+        command
+    }
+
+    /// Another program, to be started in the same way.
+    pub fn command_of(&self, program: &OsStr) -> Command {
+        let mut command = Command::new(program);
         command.env_clear().envs(self.environment.iter().cloned());
         if let Some(directory) = self
             .directory

@@ -4,36 +4,45 @@ use std::sync::Arc;
 
 use crate::end::End;
 use crate::instructions;
-use crate::session::{Registry, Session};
+use crate::session::{Host, Hosts, Registry, Session};
 use crate::tools::{Answer, Arguments, Failure, Phase};
 
 /// Knows every session that calls can name.
 pub struct Router {
     local: Arc<Session>,
     registry: Arc<Registry>,
+    hosts: Arc<Hosts>,
+}
+
+/// Where a call goes.
+pub enum Target {
+    Session(Arc<Session>),
+    /// Another machine, whose topup does all the rest.
+    Host(Arc<Host>),
 }
 
 /// What names the toplevel in this process.
 pub const LOCAL: &str = "local";
 
 impl Router {
-    pub fn new(local: Arc<Session>, registry: Registry) -> Router {
+    pub fn new(local: Arc<Session>, registry: Registry, hosts: Hosts) -> Router {
         Router {
             local,
             registry: Arc::new(registry),
+            hosts: Arc::new(hosts),
         }
     }
 
-    /// The session that the `host` and `session` arguments name; takes them out.
-    pub fn session(&self, arguments: &mut Arguments) -> Result<Arc<Session>, Failure> {
+    /// What the `host` and `session` arguments name; takes them out.
+    pub fn target(&self, arguments: &mut Arguments) -> Result<Target, Failure> {
         let host = arguments.text("host").filter(|name| name != LOCAL);
         let session = arguments.text("session").filter(|name| name != LOCAL);
         let problem = match (host, session) {
-            (None, None) => return Ok(Arc::clone(&self.local)),
+            (None, None) => return Ok(Target::Session(Arc::clone(&self.local))),
             (Some(_), Some(_)) => "host and session exclude each other; pass one".to_string(),
-            (Some(host), None) => format!("no host {host:?}; known: {LOCAL}"),
+            (Some(host), None) => return self.hosts.find(&host).map(Target::Host),
             (None, Some(name)) => match self.registry.find(&name) {
-                Some(session) => return Ok(session),
+                Some(session) => return Ok(Target::Session(session)),
                 None => self.registry.missing(&name),
             },
         };
@@ -49,6 +58,10 @@ impl Router {
         &self.registry
     }
 
+    pub fn hosts(&self) -> &Arc<Hosts> {
+        &self.hosts
+    }
+
     /// The answer to the call that ran when the process came to its `end`.
     pub fn fallen(&self, end: End) -> Answer {
         self.local.fallen(end)
@@ -56,7 +69,7 @@ impl Router {
 
     /// What a client reads before its first call.
     pub fn instructions(&self) -> String {
-        instructions::instructions(self.registry.list())
+        instructions::instructions(self.registry.list(), self.hosts.list())
     }
 
     /// Whether anything runs anywhere.
@@ -70,6 +83,13 @@ impl Router {
             self.local.cancel();
         } else if let Some(session) = self.registry.find(name) {
             session.cancel();
+        }
+    }
+
+    /// Interrupts what runs on the host `name`, if it is connected.
+    pub fn cancel_on(&self, name: &str) {
+        if let Ok(host) = self.hosts.find(name) {
+            host.cancel();
         }
     }
 }

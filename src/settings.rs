@@ -25,9 +25,41 @@ pub struct Settings {
     pub phrase_log: Place,
     /// `TOPUP_CHECKPOINT_DIR`: where checkpoints are; `~/.topup/checkpoints` if `None`.
     pub checkpoint_dir: Option<PathBuf>,
+    pub remote: Remote,
+    pub transfer: Transfer,
     /// `TOPUP_LOG_LEVEL`: off, error, warn, info, debug or trace.
     pub log_level: log::LevelFilter,
 }
+
+/// How other machines are reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remote {
+    /// `TOPUP_SSH`: the program and its first arguments.
+    pub ssh: Vec<String>,
+    /// `TOPUP_REMOTE_COMMAND`: topup on the far side.
+    pub command: String,
+}
+
+/// What files may be copied between machines, and where they go if nobody says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transfer {
+    /// `TOPUP_XFER_DIR`.
+    pub folder: TransferFolder,
+    /// `TOPUP_XFER_MAX_BYTES`.
+    pub max: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum TransferFolder {
+    /// `~/.topup/xfer`.
+    Default,
+    At(PathBuf),
+    /// None: each call names its files.
+    Off,
+}
+
+/// A file goes in one message, which has at most 256 MB, in base64.
+const TRANSFER_MOST: u64 = 128 << 20;
 
 impl Default for Settings {
     fn default() -> Settings {
@@ -38,6 +70,14 @@ impl Default for Settings {
             memory_max: memory::default_limit(),
             phrase_log: Place::Off,
             checkpoint_dir: None,
+            remote: Remote {
+                ssh: vec!["ssh".into()],
+                command: "topup".into(),
+            },
+            transfer: Transfer {
+                folder: TransferFolder::Default,
+                max: 16 << 20,
+            },
             log_level: log::LevelFilter::Off,
         }
     }
@@ -63,6 +103,20 @@ impl Settings {
                 _ => path("TOPUP_LOG")?.map_or(Place::Private, Place::At),
             },
             checkpoint_dir: path("TOPUP_CHECKPOINT_DIR")?,
+            remote: Remote {
+                ssh: words("TOPUP_SSH")?.unwrap_or(default.remote.ssh),
+                command: variable("TOPUP_REMOTE_COMMAND", "the path of topup on the far side")?
+                    .unwrap_or(default.remote.command),
+            },
+            transfer: Transfer {
+                folder: match env::var_os("TOPUP_XFER_DIR") {
+                    Some(off) if off == "off" => TransferFolder::Off,
+                    _ => {
+                        path("TOPUP_XFER_DIR")?.map_or(TransferFolder::Default, TransferFolder::At)
+                    }
+                },
+                max: transfer_max(default.transfer.max)?,
+            },
             log_level: variable("TOPUP_LOG_LEVEL", "off, error, warn, info, debug or trace")?
                 .unwrap_or(default.log_level),
         })
@@ -79,6 +133,29 @@ pub fn timeout(seconds: f64) -> Result<Duration, &'static str> {
         .ok()
         .filter(|limit| !limit.is_zero())
         .ok_or("must be a number of seconds above 0")
+}
+
+fn transfer_max(default: u64) -> Result<u64, String> {
+    let max = variable("TOPUP_XFER_MAX_BYTES", "a number of bytes")?.unwrap_or(default);
+    match max <= TRANSFER_MOST {
+        true => Ok(max),
+        false => Err(format!(
+            "TOPUP_XFER_MAX_BYTES={max}: a file goes in one message, so it takes at most {TRANSFER_MOST}"
+        )),
+    }
+}
+
+/// A command as a shell would split it.
+fn words(name: &str) -> Result<Option<Vec<String>>, String> {
+    let Some(text) = variable::<String>(name, "a command")? else {
+        return Ok(None);
+    };
+    match shlex::split(&text) {
+        Some(words) if !words.is_empty() => Ok(Some(words)),
+        _ => Err(format!(
+            "{name}={text}: it takes a command; is a quote left open?"
+        )),
+    }
 }
 
 /// A path: `~/` is resolved, which no shell may have done, and a relative one is in the

@@ -186,6 +186,14 @@ impl Evaluator {
         }
     }
 
+    /// The file of the phrase log, if there is one.
+    pub fn log_path(&self) -> Option<std::path::PathBuf> {
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.log().path(),
+            Toplevel::Worker(_) => None,
+        }
+    }
+
     /// Why there is no phrase log, if there is none.
     pub fn no_log(&self) -> Option<String> {
         match &self.toplevel {

@@ -1,5 +1,6 @@
 //! The file of a phrase log, which belongs to one process: that holds a lock on it.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -168,4 +169,18 @@ fn lock(file: &File) -> io::Result<()> {
         rustix::io::Errno::WOULDBLOCK => io::Error::other("another topup writes its log there"),
         error => error.into(),
     })
+}
+
+/// A source that is followed by a record: its last phrase may lack its end.
+pub fn ended(source: &[u8]) -> Cow<'_, [u8]> {
+    if source.is_empty() || source.ends_with(b";;\n") {
+        return Cow::Borrowed(source);
+    }
+    Cow::Owned([source, b"\n;;\n"].concat())
+}
+
+/// Adds a record.
+pub fn add(records: &mut Vec<u8>, phrase: &[u8]) {
+    records.extend_from_slice(phrase);
+    records.push(b'\n');
 }

@@ -7,11 +7,10 @@
 
 mod file;
 
-use std::borrow::Cow;
 use std::io;
 use std::path::PathBuf;
 
-use file::{LogFile, claim, private, replace};
+use file::{LogFile, add, claim, ended, private, replace};
 
 /// Where the log is: what `TOPUP_LOG` says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -185,6 +184,14 @@ impl PhraseLog {
         }
     }
 
+    /// The file that holds it, if there is one.
+    pub fn path(&self) -> Option<PathBuf> {
+        match &self.state {
+            State::Open(log) => Some(log.path.clone()),
+            _ => None,
+        }
+    }
+
     /// What the caller of the last evaluation must know; once.
     pub fn trouble(&mut self) -> Option<String> {
         self.trouble.take()
@@ -289,17 +296,4 @@ fn fresh(place: &Place, contents: &[u8], keep_old: bool) -> io::Result<LogFile> 
         Place::At(path) => replace(path, contents, keep_old),
         _ => private(contents),
     }
-}
-
-/// A source that is followed by a record: its last phrase may lack its end.
-fn ended(source: &[u8]) -> Cow<'_, [u8]> {
-    if source.is_empty() || source.ends_with(b";;\n") {
-        return Cow::Borrowed(source);
-    }
-    Cow::Owned([source, b"\n;;\n"].concat())
-}
-
-fn add(records: &mut Vec<u8>, phrase: &[u8]) {
-    records.extend_from_slice(phrase);
-    records.push(b'\n');
 }

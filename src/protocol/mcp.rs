@@ -1,15 +1,12 @@
 //! What the methods of MCP mean, in both eras: with a handshake (2024-11-05 to 2025-11-25)
 //! and stateless (2026-07-28), side by side on one connection.
 
-use std::time::Duration;
-
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::jsonrpc::{Fault, Id, id_of};
 use super::revision::Revision;
 use crate::router::LOCAL;
-use crate::tools::{self, Answer, Tool};
+use crate::tools::{self, Tool};
 
 /// The protocol's side of one connection.
 #[derive(Default)]
@@ -18,6 +15,8 @@ pub struct Negotiation {
     agreed: Option<Revision>,
     /// What the latest request was in.
     latest: Option<Revision>,
+    /// Whether the client is another topup, as its handshake says.
+    is_topup: bool,
 }
 
 /// What a request asks for.
@@ -35,22 +34,27 @@ pub enum Request {
 /// Keys of a stateless request's `_meta`, and of its result's.
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+pub(super) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// How long clients may keep the list of tools, which does not change while we run.
 const TOOLS_TTL_MS: u64 = 3_600_000;
 
 impl Negotiation {
     /// One that settled `agreed` already, by name.
-    pub fn resume(agreed: Option<&str>) -> Negotiation {
+    pub fn resume(agreed: Option<&str>, is_topup: bool) -> Negotiation {
         Negotiation {
             agreed: agreed.and_then(Revision::named),
+            is_topup,
             ..Negotiation::default()
         }
     }
 
     pub fn agreed(&self) -> Option<Revision> {
         self.agreed
+    }
+
+    pub fn is_topup(&self) -> bool {
+        self.is_topup
     }
 
     /// The revision of requests that name none.
@@ -98,6 +102,9 @@ impl Negotiation {
             .filter(|revision| !revision.is_stateless())
             .unwrap_or(Revision::V2024_11_05);
         self.agreed = Some(agreed);
+        self.is_topup = params
+            .get("clientInfo")
+            .is_some_and(|i| i["name"] == "topup");
         self.latest = Some(agreed);
         json!({
             "protocolVersion": agreed.name(),
@@ -143,7 +150,7 @@ fn capabilities() -> Value {
     json!({ "tools": {} })
 }
 
-fn server_info() -> Value {
+pub(super) fn server_info() -> Value {
     json!({ "name": "topup", "version": env!("CARGO_PKG_VERSION") })
 }
 
@@ -206,6 +213,8 @@ pub enum Notification {
     Withdraw(Id),
     /// `notifications/cancelled` for what runs in a session, named or the local one.
     Cancel(String),
+    /// The same for what runs on another machine.
+    CancelOn(String),
     /// Nothing to do, known or not.
     Other,
 }
@@ -219,56 +228,8 @@ pub fn notification(method: &str, params: &Map<String, Value>) -> Notification {
     let request = params.get("requestId").and_then(id_of);
     match (target("host"), target("session"), request) {
         (Some(LOCAL), _, _) | (None, None, None) => Notification::Cancel(LOCAL.into()),
-        (Some(_), _, _) => Notification::Other,
+        (Some(host), _, _) => Notification::CancelOn(host.into()),
         (None, Some(session), _) => Notification::Cancel(session.into()),
         (None, None, Some(request)) => Notification::Withdraw(request),
-    }
-}
-
-/// The notification that takes a call back, as a client sends it.
-pub fn withdrawal(id: &Id) -> String {
-    let params = json!({ "requestId": id });
-    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params }).to_string()
-}
-
-/// The notification that a call goes on: its time in seconds rises, and `message` says where
-/// it is.
-pub fn progress(revision: Revision, token: &Value, elapsed: Duration, message: &str) -> String {
-    let mut params = json!({
-        "progressToken": token,
-        "progress": (elapsed.as_secs_f64() * 1e3).round() / 1e3,
-    });
-    if revision.has_annotations() {
-        params["message"] = message.into();
-    }
-    json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }).to_string()
-}
-
-/// The result of `tools/call`: the payload as one text item.
-pub fn call_result(revision: Revision, answer: Answer) -> impl Serialize {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct CallResult {
-        content: [Text; 1],
-        is_error: bool,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result_type: Option<&'static str>,
-        #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-        meta: Option<Value>,
-    }
-    #[derive(Serialize)]
-    struct Text {
-        r#type: &'static str,
-        text: String,
-    }
-    let stateless = revision.is_stateless();
-    CallResult {
-        is_error: answer.is_error,
-        content: [Text {
-            r#type: "text",
-            text: answer.payload,
-        }],
-        result_type: stateless.then_some("complete"),
-        meta: stateless.then(|| json!({ SERVER_INFO: server_info() })),
     }
 }

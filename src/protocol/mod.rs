@@ -4,4 +4,5 @@
 pub mod batch;
 pub mod jsonrpc;
 pub mod mcp;
+pub mod messages;
 pub mod revision;

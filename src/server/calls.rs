@@ -1,22 +1,21 @@
 //! The calls of a connection: what is in flight, how each is answered.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
-use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Resumed, add_line};
-use crate::bytes::Bytes;
-use crate::end::End;
-use crate::progress::{self, Progress};
+use super::pending::{Pending, reporting};
+use super::{Event, Resumed};
+use crate::progress::Progress;
 use crate::protocol::batch::{BatchId, Batches};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
 use crate::protocol::mcp::{self, Negotiation, Notification, Request};
-use crate::protocol::revision::Revision;
+use crate::protocol::messages;
 use crate::router::{LOCAL, Router};
 use crate::session::Ticket;
 use crate::tools::{self, Answer, Tool};
@@ -38,21 +37,6 @@ pub struct Server {
     pub calls: u64,
     /// Calls that were in flight when the image before this one ended.
     pub resumed: Resumed,
-}
-
-/// A call in flight.
-pub struct Pending {
-    ticket: Ticket,
-    /// Its place among the calls.
-    number: u64,
-    /// As it came.
-    line: Vec<u8>,
-    /// Taken back by its own client, which gets no answer.
-    withdrawn: bool,
-    progress_token: Option<Value>,
-    /// What its reply is written in.
-    revision: Revision,
-    batch: Option<BatchId>,
 }
 
 /// So many calls may be in flight.
@@ -186,7 +170,7 @@ impl Server {
             ..
         }) = self.pending.get(id)
         {
-            let line = mcp::progress(*revision, token, elapsed, message);
+            let line = messages::progress(*revision, token, elapsed, message);
             self.outgoing.line(line);
         }
     }
@@ -196,13 +180,19 @@ impl Server {
             return;
         };
         self.pending_bytes -= pending.line.len();
-        let result = mcp::call_result(pending.revision, answer);
+        let result = messages::call_result(pending.revision, answer, self.log());
         let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
         self.send(pending.batch, reply);
     }
 
+    /// Where the phrase log is, for another topup.
+    fn log(&self) -> Option<Option<PathBuf>> {
+        let is_topup = self.negotiation.is_topup();
+        is_topup.then(|| self.router.local().evaluator().log_path())
+    }
+
     /// Sends a reply, with those of its batch if it belongs to one.
-    fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
+    pub(super) fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
         let line = match batch {
             Some(batch) => self.batches.settle(batch, reply),
             None => reply,
@@ -222,6 +212,7 @@ impl Server {
                 None => self.router.cancel(LOCAL),
             },
             Notification::Cancel(session) => self.router.cancel(&session),
+            Notification::CancelOn(host) => self.router.cancel_on(&host),
             Notification::Other => {}
         }
     }
@@ -232,37 +223,6 @@ impl Server {
             None => jsonrpc::complaint(fault, self.negotiation.latest().has_null_ids()),
         };
         self.send(batch, Some(line));
-    }
-
-    /// The call that ran when the process came to its `end` gets its reply; the lines of
-    /// those that were not answered are returned, in the order in which they came, and which
-    /// of them go on elsewhere.
-    pub fn fall(&mut self, end: End) -> (Vec<u8>, Vec<(Id, Vec<Bytes>)>) {
-        let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
-        calls.sort_by_key(|(_, pending)| pending.number);
-        let (mut rest, mut elsewhere) = (Vec::new(), Vec::new());
-        for (id, pending) in calls {
-            if pending.ticket.has_begun() {
-                let answer = self.router.fallen(end);
-                let result = mcp::call_result(pending.revision, answer);
-                let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
-                self.send(pending.batch, reply);
-                continue;
-            }
-            let told = pending.ticket.journal.replies();
-            if told.is_none() && pending.withdrawn {
-                continue;
-            }
-            add_line(&mut rest, &pending.line);
-            if pending.withdrawn {
-                add_line(&mut rest, mcp::withdrawal(&id).as_bytes());
-            }
-            self.send(pending.batch, None);
-            if let Some(told) = told {
-                elsewhere.push((id, told.into_iter().map(Bytes).collect()));
-            }
-        }
-        (rest, elsewhere)
     }
 
     /// Completes when the client has all that was sent, or will not take it.
@@ -277,31 +237,6 @@ impl Server {
     pub fn abandon(&self) {
         for pending in self.pending.values() {
             pending.ticket.cancel.cancel();
-        }
-    }
-}
-
-/// Does the work of call `id` and reports now and then that it goes on.
-async fn reporting(
-    id: &Id,
-    progress: &Progress,
-    events: &mpsc::UnboundedSender<Event>,
-    work: impl Future<Output = Answer>,
-) -> Answer {
-    let begun = Instant::now();
-    let mut ticks = time::interval_at(begun + progress::FIRST, progress::EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    tokio::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            answer = &mut work => return answer,
-            _ = ticks.tick() => {
-                let elapsed = begun.elapsed();
-                let message = progress.message(elapsed);
-                let id = id.clone();
-                let _ = events.send(Event::Goes { id, elapsed, message });
-            }
         }
     }
 }

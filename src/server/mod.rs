@@ -2,6 +2,8 @@
 //! for one call while another can be answered.
 
 mod calls;
+mod pending;
+mod rival;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -15,11 +17,14 @@ use crate::end::End;
 use crate::protocol::batch::Batches;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
+use crate::protocol::messages;
 use crate::router::Router;
 use crate::session::Line;
 use crate::tools::Answer;
 use crate::transport::{Connection, Message, Room};
 use calls::Server;
+pub use rival::Rivals;
+use rival::{Suspicion, Watch};
 
 /// Everything that can happen to the server.
 enum Event {
@@ -39,6 +44,8 @@ enum Event {
     },
     /// User code brought the process to its end.
     Fell(End),
+    /// The client may have gone without a word, or has.
+    Suspect(Suspicion),
     /// Nobody listens any more, or we are told to end.
     Stop,
 }
@@ -107,7 +114,9 @@ pub async fn serve(
         gone,
         unread,
         calls_outlive_it,
+        rivals,
     } = connection;
+    let mut watch = Watch::over(rivals);
     let (events, mut from_calls) = mpsc::unbounded_channel();
     let mut server = Server {
         router,
@@ -123,6 +132,7 @@ pub async fn serve(
     let room = server.outgoing.room();
     let mut open = true;
     while open || !server.pending.is_empty() {
+        let is_topup = server.negotiation.is_topup();
         let event = tokio::select! {
             biased;
             _ = shutdown.cancelled() => Event::Stop,
@@ -133,9 +143,15 @@ pub async fn serve(
                 Some(message) => Event::Message(message),
                 None => Event::InputEnded,
             },
+            suspicion = watch.next(is_topup) => Event::Suspect(suspicion),
         };
         match event {
-            Event::Message(message) => server.message(message),
+            Event::Message(message) => {
+                watch.heard();
+                server.message(message)
+            }
+            Event::Suspect(Suspicion::Ask) => server.outgoing.line(messages::ping()),
+            Event::Suspect(Suspicion::Gone) => return Served::Done,
             Event::InputEnded => open = false,
             Event::Goes {
                 id,

@@ -62,6 +62,8 @@ impl Service<'_> {
                 .map(|revision| revision.name().into()),
             calls: rest.calls.clone(),
             sessions: self.router.registry().leave()?,
+            hosts: self.router.hosts().leave(),
+            is_topup: rest.negotiation.is_topup(),
             end,
             ends: self.earlier_ends.clone(),
             no_log,

@@ -20,8 +20,8 @@ use crate::phrase_log::PhraseLog;
 use crate::protocol::mcp::Negotiation;
 use crate::reexec::{Beginning, Handover};
 use crate::router::Router;
-use crate::server::{self, Rest, Resumed, Served};
-use crate::session::{Launcher, Registry, Session};
+use crate::server::{self, Rest, Resumed, Rivals, Served};
+use crate::session::{Hosts, Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::{Variant, crash, descriptors, logging, shutdown, stdio, transport, user_code};
@@ -88,7 +88,10 @@ fn serve(variant: Variant, prepared: Prepared, beginning: &Beginning) -> Result<
     let runtime = runtime.map_err(|e| format!("starting the event loop: {e}"))?;
     let served = runtime.block_on(async {
         let (service, clients) = Service::start(variant, prepared, beginning).await?;
-        service.serve(clients).await
+        let router = Arc::clone(&service.router);
+        let served = service.serve(clients).await;
+        router.hosts().leave();
+        served
     });
     // Programs that are waited for are about to be ended.
     runtime.shutdown_background();
@@ -142,11 +145,13 @@ impl<'a> Service<'a> {
         if let Some(reason) = unusable {
             local.notify(reason);
         }
+        let (remote, transfer) = (settings.remote.clone(), settings.transfer.clone());
+        let hosts = Hosts::new(beginning.clone(), remote, transfer);
         let registry = Registry::new(Launcher::new(beginning.clone(), settings));
         let mut service = Service {
             beginning,
             log_lines,
-            router: Arc::new(Router::new(local, registry)),
+            router: Arc::new(Router::new(local, registry, hosts)),
             shutdown,
             ends,
             earlier_ends: Vec::new(),
@@ -165,7 +170,8 @@ impl<'a> Service<'a> {
         self.router.local().begin_recovery(&handover).await;
         let resumed = self.router.registry().resume(handover.sessions);
         resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
-        let negotiation = Negotiation::resume(handover.revision.as_deref());
+        self.router.hosts().resume(handover.hosts);
+        let negotiation = Negotiation::resume(handover.revision.as_deref(), handover.is_topup);
         self.before = Some((unread, negotiation, Resumed::new(handover.calls)));
         self.earlier_ends = handover.ends;
         Ok(())
@@ -174,7 +180,7 @@ impl<'a> Service<'a> {
     /// Serves until there are no more clients, or a signal ends it.
     async fn serve(mut self, clients: Clients) -> Result<(), String> {
         match clients {
-            Clients::Stdio(client) => match self.client(&client, false).await? {
+            Clients::Stdio(client) => match self.client(&client, None).await? {
                 Served::Done => Ok(()),
                 Served::Fell(rest) => Err(self.go_on(Some(&client), None, rest)),
             },
@@ -210,7 +216,7 @@ impl<'a> Service<'a> {
                     }
                 },
             };
-            let served = self.client(&current, true).await?;
+            let served = self.client(&current, Some(socket)).await?;
             if let Served::Fell(rest) = served {
                 return Err(self.go_on(Some(&current), Some(socket), rest));
             }
@@ -246,12 +252,16 @@ impl<'a> Service<'a> {
         }
     }
 
-    async fn client(&mut self, client: &Client, outlived: bool) -> Result<Served, String> {
+    async fn client(&mut self, client: &Client, socket: Option<&Socket>) -> Result<Served, String> {
         let copy = |fd: &OwnedFd| stdio::private(fd).map_err(|e| e.to_string());
         let (unread, negotiation, resumed) = self.before.take().unwrap_or_default();
         let (input, output) = (copy(&client.input)?, copy(&client.output)?);
         let mut connection = transport::stdio(input, output, &unread).map_err(|e| e.to_string())?;
-        connection.calls_outlive_it = outlived;
+        if let Some(socket) = socket {
+            connection.calls_outlive_it = true;
+            let listener = stdio::private(&socket.as_fd()).and_then(Rivals::of);
+            connection.rivals = Some(listener.map_err(|e| e.to_string())?);
+        }
         let (router, shutdown) = (Arc::clone(&self.router), self.shutdown.clone());
         let ends = &mut self.ends;
         Ok(server::serve(connection, negotiation, router, shutdown, ends, resumed).await)

@@ -1,27 +1,37 @@
 //! A session: a toplevel, one caller at a time.
 
 mod frozen;
+mod host;
+mod hosts;
 mod journal;
+mod kept;
 mod launch;
 mod left;
+mod link;
 mod local;
 mod named;
+mod peer;
 mod pool;
 mod recipes;
 mod registry;
+mod ssh;
+mod ticket;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 pub use frozen::Frozen;
+pub use host::Host;
+pub use hosts::{HostListed, Hosts, HostsLeft, Known};
 pub use journal::{Journal, Line};
 pub use launch::Launcher;
 pub use left::SessionsLeft;
+pub use local::recovery;
 pub use recipes::{Changes, Recipe};
 pub use registry::{Listed, Registry, Started};
+pub use ticket::Ticket;
 
 use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
@@ -83,7 +93,7 @@ impl Session {
             _place: place,
         };
         match &self.named {
-            None => ticket.begun.store(true, Ordering::Relaxed),
+            None => ticket.begin(),
             Some(named) => {
                 if let Some(failure) = self.ended_in(ticket) {
                     return Err(failure);
@@ -156,34 +166,6 @@ impl Session {
 
     fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
         lock(&self.current)
-    }
-}
-
-/// A call's place in the queue.
-#[derive(Debug, Clone, Default)]
-pub struct Ticket {
-    /// Cancelled when the client takes the call back.
-    pub cancel: CancellationToken,
-    /// Whether its turn with the local toplevel has come: it may have run user code.
-    begun: Arc<AtomicBool>,
-    /// For what the client has not read: while there is none, no turn begins.
-    room: Room,
-    /// What a worker has said to it.
-    pub journal: Arc<Journal>,
-}
-
-impl Ticket {
-    /// Of a call that is new, or was in flight when the image before this one ended.
-    pub fn new(room: Room, replies: Option<Vec<Line>>) -> Ticket {
-        Ticket {
-            room,
-            journal: Arc::new(replies.map_or_else(Journal::default, Journal::resumed)),
-            ..Ticket::default()
-        }
-    }
-
-    pub fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Relaxed)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 
 use super::pool::Pool;
-use super::recipes::{self, Changes};
+use super::recipes::{Changes, RECIPES};
 use super::{Frozen, Launcher, Recipe, Session, Ticket, lock};
 use crate::evaluator::Worker;
 use crate::router::LOCAL;
@@ -102,7 +102,7 @@ impl Registry {
                 warning: None,
             });
         }
-        let mut recipe = recipes::read().remove(name).unwrap_or_default();
+        let mut recipe = RECIPES.read().remove(name).unwrap_or_default();
         recipe.change(&changes);
         let pool = self.bring_up(name, &recipe, ticket).await?;
         // The session is up, whatever becomes of the file.
@@ -117,7 +117,7 @@ impl Registry {
     /// Ends the session `name` and brings it up again as its recipe says now.
     pub async fn restart(&self, name: &str, ticket: &Ticket) -> Result<Started, Failure> {
         let _alone = self.alone_with(name).await;
-        let Some(recipe) = recipes::read().remove(name) else {
+        let Some(recipe) = RECIPES.read().remove(name) else {
             return Err(unknown(name, &self.known()));
         };
         self.end(name).await;
@@ -150,7 +150,7 @@ impl Registry {
         let stopped = self.end(name).await;
         if forget {
             let name = name.to_string();
-            let forgotten = tokio::task::spawn_blocking(move || recipes::forget(&name)).await;
+            let forgotten = tokio::task::spawn_blocking(move || RECIPES.forget(&name)).await;
             forgotten
                 .map_err(io::Error::other)
                 .and_then(|done| done)
@@ -194,7 +194,7 @@ impl Registry {
         changes: Changes,
     ) -> Result<(Recipe, Option<String>), Failure> {
         let name = name.to_string();
-        let change = move || recipes::change(&name, &changes);
+        let change = move || RECIPES.change(&name, |recipe| recipe.change(&changes));
         let changed = tokio::task::spawn_blocking(change).await;
         changed
             .map_err(io::Error::other)
@@ -215,7 +215,7 @@ impl Registry {
                 recipe: pool.recipe.clone(),
             }));
         }
-        for (name, recipe) in recipes::read() {
+        for (name, recipe) in RECIPES.read() {
             if !pools.contains_key(&name) {
                 listed.push(Listed {
                     session: name,
@@ -232,7 +232,7 @@ impl Registry {
     /// The names of the sessions that are live or have a recipe, without siblings.
     fn known(&self) -> Vec<String> {
         let mut known: Vec<String> = lock(&self.pools).keys().cloned().collect();
-        known.extend(recipes::read().into_keys());
+        known.extend(RECIPES.read().into_keys());
         known.sort();
         known.dedup();
         known

@@ -38,7 +38,7 @@ pub const ROUTE: [Field; 2] = [
         name: "host",
         kind: Kind::Text,
         required: false,
-        description: "Omit it, or pass \"local\": the toplevel in this process. There are no remote hosts yet.",
+        description: "The remote host that this is for, which start_session has connected; excludes session [default: \"local\", this machine].",
     },
 ];
 
@@ -145,6 +145,11 @@ impl Arguments {
         Ok(Arguments(arguments))
     }
 
+    /// Takes a text out that must be there.
+    pub fn required(&mut self, name: &str) -> String {
+        self.text(name).unwrap_or_default()
+    }
+
     /// Takes a text out.
     pub fn text(&mut self, name: &str) -> Option<String> {
         match self.0.remove(name) {
@@ -174,6 +179,12 @@ impl Arguments {
 
     pub fn seconds(&self, name: &str) -> Option<Duration> {
         settings::timeout(self.0.get(name)?.as_f64()?).ok()
+    }
+}
+
+impl From<Arguments> for Map<String, Value> {
+    fn from(arguments: Arguments) -> Map<String, Value> {
+        arguments.0
     }
 }
 

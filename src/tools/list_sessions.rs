@@ -3,14 +3,15 @@
 use serde::Serialize;
 
 use super::{Answer, Call, Hints, Running, Tool};
-use crate::session::Listed;
+use crate::session::{HostListed, Listed};
 
 pub const TOOL: Tool = Tool {
     name: "list_sessions",
     title: "List sessions",
     description: "List the named sessions: those that are live and can be passed as session, and \
-those that start_local_session would bring up as they were. Returns {sessions: [{session, live, busy, \
-pid, prewarm, pool, description}]}. The toplevel in the server's own process, \"local\", is always there \
+those that start_local_session would bring up as they were; and the remote hosts, likewise. Returns \
+{sessions: [{session, live, busy, pid, prewarm, pool, description}], hosts: [{host, live, description, \
+os, remote_socket}]}. The toplevel in the server's own process, \"local\", is always there \
 and is not listed. Example: {} gives sessions [{\"session\": \"data\", \"live\": true, …}].",
     hints: Hints {
         read_only: true,
@@ -25,11 +26,13 @@ and is not listed. Example: {} gives sessions [{\"session\": \"data\", \"live\":
 #[derive(Serialize)]
 struct SessionsReport {
     sessions: Vec<Listed>,
+    hosts: Vec<HostListed>,
 }
 
 fn run(call: Call) -> Running {
     Box::pin(async move {
         let sessions = call.registry.list();
-        Ok(Answer::new(&SessionsReport { sessions }, false))
+        let hosts = call.hosts.list();
+        Ok(Answer::new(&SessionsReport { sessions, hosts }, false))
     })
 }

@@ -2,6 +2,7 @@
 //! table all derive from [`ALL`].
 
 mod arguments;
+mod blobs;
 mod cancel;
 mod checkpoint;
 mod compile_to_binary;
@@ -13,13 +14,20 @@ mod list_sessions;
 mod load;
 mod load_project;
 mod lookup;
+mod peer;
+mod pull_file;
+mod push_file;
 mod report;
 mod reset;
 mod restart_local_session;
+mod restart_session;
 mod restore;
 mod start_local_session;
+mod start_session;
 mod stop_local_session;
+mod stop_session;
 mod typecheck;
+mod update_host;
 mod update_local_session;
 
 use std::pin::Pin;
@@ -35,8 +43,8 @@ use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::progress::Progress;
 use crate::protocol::revision::Revision;
-use crate::router::Router;
-use crate::session::{Registry, Session, Ticket};
+use crate::router::{Router, Target};
+use crate::session::{Hosts, Registry, Session, Ticket};
 use crate::signals;
 
 /// Every tool, in the order of `tools/list`.
@@ -59,6 +67,21 @@ pub static ALL: &[Tool] = &[
     restart_local_session::TOOL,
     update_local_session::TOOL,
     stop_local_session::TOOL,
+    start_session::TOOL,
+    restart_session::TOOL,
+    update_host::TOOL,
+    stop_session::TOOL,
+    push_file::TOOL,
+    pull_file::TOOL,
+];
+
+/// What a topup on another machine calls; not in `tools/list`.
+static HIDDEN: &[Tool] = &[
+    peer::GREET,
+    peer::RECOVER,
+    peer::END,
+    blobs::SEND,
+    blobs::RECV,
 ];
 
 /// A row of the table.
@@ -88,6 +111,8 @@ pub struct Call {
     pub session: Arc<Session>,
     /// All named sessions, for the tools that are about them.
     pub registry: Arc<Registry>,
+    /// All other machines, for the tools that are about them.
+    pub hosts: Arc<Hosts>,
     pub ticket: Ticket,
     pub progress: Progress,
 }
@@ -132,6 +157,11 @@ pub enum Phase {
     Log,
     Build,
     Crash,
+    /// On the way to another machine.
+    Connect,
+    /// With what is there.
+    Handshake,
+    Transfer,
 }
 
 impl Failure {
@@ -185,7 +215,8 @@ impl From<EvaluatorError> for Failure {
 
 /// The row named `name`.
 pub fn find(name: &str) -> Option<&'static Tool> {
-    ALL.iter().find(|tool| tool.name == name)
+    let mut all = ALL.iter().chain(HIDDEN);
+    all.find(|tool| tool.name == name)
 }
 
 /// Checks the arguments, picks the session, runs the tool. A failure is an answer, too.
@@ -197,11 +228,15 @@ pub async fn call(
     progress: Progress,
 ) -> Answer {
     let result = match prepare(tool, arguments, router) {
-        Ok((arguments, session)) => {
+        Ok((arguments, Target::Host(host))) => {
+            host.call(tool.name, arguments.into(), &ticket).await
+        }
+        Ok((arguments, Target::Session(session))) => {
             (tool.run)(Call {
                 arguments,
                 session,
                 registry: Arc::clone(router.registry()),
+                hosts: Arc::clone(router.hosts()),
                 ticket,
                 progress,
             })
@@ -216,13 +251,13 @@ fn prepare(
     tool: &Tool,
     arguments: Map<String, Value>,
     router: &Router,
-) -> Result<(Arguments, Arc<Session>), Failure> {
+) -> Result<(Arguments, Target), Failure> {
     let mut arguments = Arguments::check(tool, arguments)?;
-    let session = match tool.routed {
-        true => router.session(&mut arguments)?,
-        false => Arc::clone(router.local()),
+    let target = match tool.routed {
+        true => router.target(&mut arguments)?,
+        false => Target::Session(Arc::clone(router.local())),
     };
-    Ok((arguments, session))
+    Ok((arguments, target))
 }
 
 /// The `tools` array of `tools/list`, with what the revision knows.

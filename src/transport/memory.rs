@@ -26,6 +26,7 @@ pub fn memory() -> (Connection, Peer) {
         gone: CancellationToken::new(),
         unread: Arc::default(),
         calls_outlive_it: false,
+        rivals: None,
     };
     (connection, Peer { input, output })
 }

@@ -15,6 +15,7 @@ pub use stdio::stdio;
 
 use std::sync::{Arc, Mutex};
 
+use crate::server::Rivals;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +30,8 @@ pub struct Connection {
     pub unread: Unread,
     /// Whether what the client has called for goes on when it has gone.
     pub calls_outlive_it: bool,
+    /// Who else would be served.
+    pub rivals: Option<Rivals>,
 }
 
 /// The bytes between the descriptor and `incoming`. Shared with who reads.

@@ -41,6 +41,7 @@ pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Conne
         gone,
         unread,
         calls_outlive_it: false,
+        rivals: None,
     })
 }
 

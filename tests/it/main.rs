@@ -21,6 +21,7 @@ mod process;
 mod project;
 mod promotion;
 mod protocol;
+mod remote;
 mod reports;
 mod reset;
 mod sessions;

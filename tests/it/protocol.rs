@@ -9,7 +9,7 @@ use topup::protocol::mcp::Negotiation;
 use topup::reexec::Beginning;
 use topup::router::Router;
 use topup::server::Resumed;
-use topup::session::{Launcher, Registry, Session};
+use topup::session::{Hosts, Launcher, Registry, Session};
 use topup::transport::{Peer, memory};
 use topup::{Evaluator, Settings, Variant, server};
 
@@ -21,9 +21,12 @@ fn router() -> Arc<Router> {
     let start = || {
         let evaluator =
             Evaluator::start(Variant::Bytecode, None, Settings::default()).expect("a thread");
-        let launcher = Launcher::new(Beginning::take(), Settings::default());
+        let settings = Settings::default();
+        let (remote, transfer) = (settings.remote.clone(), settings.transfer.clone());
+        let hosts = Hosts::new(Beginning::take(), remote, transfer);
+        let launcher = Launcher::new(Beginning::take(), settings);
         let local = Arc::new(Session::local(evaluator));
-        Arc::new(Router::new(local, Registry::new(launcher)))
+        Arc::new(Router::new(local, Registry::new(launcher), hosts))
     };
     Arc::clone(ROUTER.get_or_init(start))
 }

@@ -86,7 +86,7 @@ fn server_at(executable: Executable, home: &Path) -> Client {
 }
 
 /// Waits for what another process is about to do.
-fn eventually(what: &str, condition: impl Fn() -> bool) {
+pub fn eventually(what: &str, condition: impl Fn() -> bool) {
     let limit = Instant::now() + Duration::from_secs(30);
     while !condition() {
         assert!(Instant::now() < limit, "{what}");
@@ -100,7 +100,7 @@ fn exists(pid: u32) -> bool {
 }
 
 /// Every child of a process, zombies included.
-fn children(pid: u32) -> Vec<u32> {
+pub fn children(pid: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     list.split_whitespace().flat_map(str::parse).collect()
 }

@@ -1,0 +1,272 @@
+//! The remote hosts of a server, and `~/.topup/hosts.json`: what is known of them.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::host::HostLeft;
+use super::kept::Kept;
+use super::ssh::{LONGEST_PATH, Ssh};
+use super::{Host, Ticket, lock};
+use crate::reexec::Beginning;
+use crate::router::LOCAL;
+use crate::settings::{Remote, Transfer};
+use crate::tools::{Failure, Phase};
+
+/// What is known of a host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Known {
+    /// For agents: what the host is for.
+    pub description: Option<String>,
+    /// For agents: what it runs.
+    pub os: Option<String>,
+    /// Where topup serves there, if not at the default place.
+    pub remote_socket: Option<String>,
+    /// What another version of topup has written here.
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+const HOSTS: Kept<Known> = Kept::new("hosts.json");
+
+const DEFAULT_SOCKET: &str = "~/.topup/sockets/topup.sock";
+
+/// Owned by the router.
+pub struct Hosts {
+    ssh: Arc<Ssh>,
+    transfer: Transfer,
+    registered: Mutex<BTreeMap<String, Arc<Host>>>,
+    /// One lock a name: who starts or stops.
+    changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// One line of the list of hosts.
+#[derive(Debug, Serialize)]
+pub struct HostListed {
+    pub host: String,
+    pub live: bool,
+    #[serde(flatten)]
+    pub known: Known,
+}
+
+/// What the next image of the server's process needs of them.
+pub type HostsLeft = Vec<HostLeft>;
+
+impl Hosts {
+    pub fn new(beginning: Beginning, remote: Remote, transfer: Transfer) -> Hosts {
+        Hosts {
+            ssh: Arc::new(Ssh::new(beginning, remote)),
+            transfer,
+            registered: Mutex::default(),
+            changing: Mutex::default(),
+        }
+    }
+
+    /// The registered host `name`.
+    pub fn find(&self, name: &str) -> Result<Arc<Host>, Failure> {
+        let registered = lock(&self.registered);
+        if let Some(host) = registered.get(name) {
+            return Ok(Arc::clone(host));
+        }
+        let names: Vec<&str> = [LOCAL]
+            .into_iter()
+            .chain(registered.keys().map(String::as_str))
+            .collect();
+        let problem = match HOSTS.read().contains_key(name) {
+            true => format!("host {name:?} is not connected; start_session connects it"),
+            false => format!(
+                "no host {name:?}; known: {}; start_session connects one",
+                names.join(", ")
+            ),
+        };
+        Err(Failure::new(Phase::Route, problem))
+    }
+
+    /// Connects to a host unless it is connected; also returns whether it was not, and a
+    /// warning.
+    pub async fn start(
+        &self,
+        name: &str,
+        socket: Option<String>,
+        ticket: &Ticket,
+    ) -> Result<(Arc<Host>, bool, Option<String>), Failure> {
+        check(name)?;
+        let known = HOSTS.read().remove(name).unwrap_or_default();
+        let asked = socket.clone().or(known.remote_socket);
+        let asked = asked.unwrap_or_else(|| DEFAULT_SOCKET.into());
+        check_socket(&asked)?;
+        let _alone = self.alone_with(name).await;
+        let registered = lock(&self.registered).get(name).cloned();
+        let host = match registered {
+            Some(host) if host.asked() == asked || socket.is_none() => host,
+            Some(host) if host.is_live() => {
+                let problem = format!(
+                    "{name} is connected to {}; stop_session first, to go to another socket",
+                    host.asked()
+                );
+                return Err(Failure::new(Phase::Connect, problem));
+            }
+            _ => Arc::new(Host::new(name, &asked, Arc::clone(&self.ssh))),
+        };
+        let is_new = host.connect(&ticket.cancel).await?;
+        lock(&self.registered).insert(name.to_string(), Arc::clone(&host));
+        let changed = self.write(name, move |known| {
+            known.remote_socket = socket.or(known.remote_socket.take());
+        });
+        // It is connected, whatever becomes of the file.
+        let warning = changed
+            .await
+            .map_or_else(|failure| Some(failure.error), |(_, warning)| warning);
+        Ok((host, is_new, warning))
+    }
+
+    /// Ends the connection to a host. With `forget` nothing is left of it, with `end` the
+    /// topup there ends as well.
+    pub async fn stop(&self, name: &str, forget: bool, end: bool) -> Result<bool, Failure> {
+        let _alone = self.alone_with(name).await;
+        let registered = lock(&self.registered).get(name).cloned();
+        let known = HOSTS.read().contains_key(name);
+        let Some(host) = registered else {
+            if !known {
+                return self.find(name).map(|_| false);
+            }
+            if forget {
+                self.forget(name).await?;
+            }
+            return Ok(false);
+        };
+        let stopped = host.stop(end).await?;
+        lock(&self.registered).remove(name);
+        if forget {
+            self.forget(name).await?;
+        }
+        Ok(stopped)
+    }
+
+    /// Changes what is known of a host.
+    pub async fn update(
+        &self,
+        name: &str,
+        description: Option<String>,
+        os: Option<String>,
+    ) -> Result<(Known, Option<String>), Failure> {
+        if !lock(&self.registered).contains_key(name) && !HOSTS.read().contains_key(name) {
+            self.find(name)?;
+        }
+        self.write(name, move |known| {
+            known.description = description.or(known.description.take());
+            known.os = os.or(known.os.take());
+        })
+        .await
+    }
+
+    async fn alone_with(&self, name: &str) -> tokio::sync::OwnedMutexGuard<()> {
+        let changing = Arc::clone(lock(&self.changing).entry(name.to_string()).or_default());
+        changing.lock_owned().await
+    }
+
+    async fn write(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Known) + Send + 'static,
+    ) -> Result<(Known, Option<String>), Failure> {
+        let name = name.to_string();
+        let changed = tokio::task::spawn_blocking(move || HOSTS.change(&name, change)).await;
+        changed
+            .map_err(io::Error::other)
+            .and_then(|done| done)
+            .map_err(of_file)
+    }
+
+    async fn forget(&self, name: &str) -> Result<(), Failure> {
+        let name = name.to_string();
+        let forgotten = tokio::task::spawn_blocking(move || HOSTS.forget(&name)).await;
+        forgotten
+            .map_err(io::Error::other)
+            .and_then(|done| done)
+            .map_err(of_file)
+    }
+
+    /// Every host that is registered or known.
+    pub fn list(&self) -> Vec<HostListed> {
+        let registered = lock(&self.registered).clone();
+        let mut known = HOSTS.read();
+        for name in registered.keys() {
+            known.entry(name.clone()).or_default();
+        }
+        let listed = known.into_iter().map(|(host, known)| HostListed {
+            live: registered.get(&host).is_some_and(|host| host.is_live()),
+            host,
+            known,
+        });
+        listed.collect()
+    }
+
+    pub fn transfer(&self) -> &Transfer {
+        &self.transfer
+    }
+
+    /// Ends all connections; returns what the next image of this process is to connect to
+    /// again.
+    pub fn leave(&self) -> HostsLeft {
+        let registered = std::mem::take(&mut *lock(&self.registered));
+        registered.values().map(|host| host.leave()).collect()
+    }
+
+    /// Goes on with what the image before this one left.
+    pub fn resume(&self, left: HostsLeft) {
+        for left in left {
+            let host = Host::resume(left, Arc::clone(&self.ssh));
+            lock(&self.registered).insert(host.name().to_string(), Arc::new(host));
+        }
+    }
+}
+
+/// A host may be whatever ssh takes, but no option, and nothing that a `ProxyCommand` of the
+/// user's would hand to a shell.
+fn check(host: &str) -> Result<(), Failure> {
+    let plain = |c: char| c.is_alphanumeric() || "._-@:[]%/+=~".contains(c);
+    let problem = if host.is_empty() {
+        "is empty".to_string()
+    } else if host == LOCAL {
+        "means this machine, which needs no connection".to_string()
+    } else if host.starts_with('-') {
+        "begins with a dash".to_string()
+    } else if let Some(c) = host.chars().find(|c| !plain(*c)) {
+        format!("has the character {c:?}")
+    } else {
+        return Ok(());
+    };
+    let text = format!(
+        "host {host:?} {problem}; a host is what ssh takes: a name of ~/.ssh/config, or user@machine"
+    );
+    Err(Failure::new(Phase::Arguments, text))
+}
+
+/// A path for ssh and for a shell on the far side.
+pub fn check_socket(path: &str) -> Result<(), Failure> {
+    let problem = if path.is_empty() {
+        "is empty".to_string()
+    } else if let Some(c) = path.chars().find(|c| c.is_control()) {
+        format!("has the character {c:?}")
+    } else if path.contains("${") {
+        "has ${, which ssh takes for a variable".to_string()
+    } else if path.len() >= LONGEST_PATH {
+        format!("has {} bytes", path.len())
+    } else {
+        return Ok(());
+    };
+    let text = format!(
+        "remote_socket {path:?} {problem}; it is a path of less than {LONGEST_PATH} bytes on the far side"
+    );
+    Err(Failure::new(Phase::Arguments, text))
+}
+
+fn of_file(error: io::Error) -> Failure {
+    let text = format!("keeping what is known of the host in ~/.topup/hosts.json: {error}");
+    Failure::new(Phase::Arguments, text)
+}

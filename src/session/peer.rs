@@ -1,0 +1,281 @@
+//! Another topup, spoken to over a socket: a client of MCP. Calls go out as they come, each
+//! with an id of ours, and their replies are told apart by those.
+
+use std::collections::HashMap;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::lock;
+use crate::protocol::messages::LOG;
+use crate::stdio;
+use crate::tools::Answer;
+use crate::transport::Lines;
+
+/// The connection. It ends when this is dropped.
+pub struct Peer {
+    lines: mpsc::UnboundedSender<Vec<u8>>,
+    waiting: Arc<Mutex<Waiting>>,
+    ended: CancellationToken,
+    /// The phrase log of the session there, as the last reply named it.
+    log: Arc<Mutex<Option<PathBuf>>>,
+}
+
+/// Who waits for a reply, by id.
+#[derive(Default)]
+struct Waiting {
+    last: u64,
+    calls: HashMap<u64, oneshot::Sender<Value>>,
+}
+
+/// Why a request has no reply.
+#[derive(Debug, PartialEq)]
+pub enum Lost {
+    /// The connection has ended.
+    Ended,
+    /// Its caller took it back.
+    Cancelled,
+    /// What the peer says is wrong with it, or what is wrong with the reply.
+    Refused(String),
+}
+
+/// Who is at the other end.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Greeting {
+    /// Another one after each start of the process, the same after a crash.
+    pub process: String,
+    pub log: Option<PathBuf>,
+    /// The largest file that it takes and gives, in bytes.
+    pub transfer_max: u64,
+}
+
+/// The revision that topups speak with each other.
+const REVISION: &str = "2025-11-25";
+
+impl Peer {
+    /// Speaks over `socket` from now on. To be called inside the tokio runtime.
+    pub fn new(socket: StdStream) -> std::io::Result<Peer> {
+        let socket = StdStream::from(stdio::private(&socket)?);
+        socket.set_nonblocking(true)?;
+        let (input, output) = UnixStream::from_std(socket)?.into_split();
+        let (lines, to_write) = mpsc::unbounded_channel();
+        let peer = Peer {
+            lines: lines.clone(),
+            waiting: Arc::default(),
+            ended: CancellationToken::new(),
+            log: Arc::default(),
+        };
+        let (waiting, ended) = (Arc::clone(&peer.waiting), peer.ended.clone());
+        tokio::spawn(write(output, to_write, ended.clone()));
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = ended.cancelled() => {}
+                _ = read(input, &waiting, &lines) => {}
+            }
+            ended.cancel();
+            lock(&waiting).calls.clear();
+        });
+        Ok(peer)
+    }
+
+    /// Finds out who is there; the error says what is wrong with that.
+    pub async fn greet(&self, cancel: &CancellationToken) -> Result<Greeting, Lost> {
+        let refused = |text: String| Err(Lost::Refused(text));
+        let version = env!("CARGO_PKG_VERSION");
+        let params = json!({
+            "protocolVersion": REVISION,
+            "capabilities": {},
+            "clientInfo": { "name": "topup", "version": version },
+        });
+        let reply = self.request("initialize", params, cancel).await?;
+        let info = &reply["serverInfo"];
+        if info["name"] != "topup" {
+            return refused(format!("what answers there is {}, not topup", info["name"]));
+        }
+        if reply["protocolVersion"] != REVISION || info["version"] != version {
+            let theirs = info["version"].as_str().unwrap_or_default();
+            return refused(other_version(theirs));
+        }
+        self.notify("notifications/initialized", json!({}));
+        let answer = self.call("_greet", Map::new(), cancel).await?;
+        match serde_json::from_str::<Greeting>(&answer.payload) {
+            Ok(greeting) => {
+                *lock(&self.log) = greeting.log.clone();
+                Ok(greeting)
+            }
+            Err(error) => refused(format!("its answer to _greet makes no sense: {error}")),
+        }
+    }
+
+    /// Calls a tool there; returns the answer as it comes.
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: Map<String, Value>,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Lost> {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let mut result = self.request("tools/call", params, cancel).await?;
+        if let Some(log) = result["_meta"].get(LOG) {
+            *lock(&self.log) = log.as_str().map(PathBuf::from);
+        }
+        match (result["content"][0]["text"].take(), &result["isError"]) {
+            (Value::String(payload), Value::Bool(is_error)) => Ok(Answer {
+                payload,
+                is_error: *is_error,
+            }),
+            _ => Err(Lost::Refused(format!(
+                "its answer to {tool} is no result of a tool"
+            ))),
+        }
+    }
+
+    async fn request(
+        &self,
+        method: &str,
+        params: Value,
+        cancel: &CancellationToken,
+    ) -> Result<Value, Lost> {
+        let (reply, replied) = oneshot::channel();
+        let id = {
+            let mut waiting = lock(&self.waiting);
+            // Looked at with the lock held: who ends the connection clears the calls after it.
+            if self.ended.is_cancelled() {
+                return Err(Lost::Ended);
+            }
+            waiting.last += 1;
+            let id = waiting.last;
+            waiting.calls.insert(id, reply);
+            id
+        };
+        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        let reply = tokio::select! {
+            biased;
+            reply = replied => reply.map_err(|_| Lost::Ended)?,
+            _ = cancel.cancelled() => {
+                lock(&self.waiting).calls.remove(&id);
+                self.notify("notifications/cancelled", json!({ "requestId": id }));
+                return Err(Lost::Cancelled);
+            }
+        };
+        let Value::Object(mut reply) = reply else {
+            return Err(Lost::Refused("its reply is no object".into()));
+        };
+        match (reply.remove("result"), reply.remove("error")) {
+            (Some(result), None) => Ok(result),
+            (_, Some(error)) => {
+                let message = error["message"].as_str().unwrap_or("it says no more");
+                Err(Lost::Refused(message.to_string()))
+            }
+            (None, None) => Err(Lost::Refused("its reply has no result".into())),
+        }
+    }
+
+    fn notify(&self, method: &str, params: Value) {
+        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    fn send(&self, message: Value) {
+        // If it has ended, whoever waits for a reply learns that.
+        let _ = self.lines.send(line(&message));
+    }
+
+    pub fn is_alive(&self) -> bool {
+        !self.ended.is_cancelled()
+    }
+
+    /// Completes when the connection has ended.
+    pub async fn gone(&self) {
+        self.ended.cancelled().await
+    }
+
+    /// Ends the connection.
+    pub fn end(&self) {
+        self.ended.cancel();
+    }
+
+    pub fn log(&self) -> Option<PathBuf> {
+        lock(&self.log).clone()
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What is wrong with a topup that says it is `theirs`.
+pub fn other_version(theirs: &str) -> String {
+    format!(
+        "the topup there is version {theirs}, this one is {}: install the same on both sides",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn line(message: &Value) -> Vec<u8> {
+    let mut line = message.to_string().into_bytes();
+    line.push(b'\n');
+    line
+}
+
+async fn write(
+    mut output: OwnedWriteHalf,
+    mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
+    ended: CancellationToken,
+) {
+    loop {
+        let line = tokio::select! {
+            _ = ended.cancelled() => return,
+            line = lines.recv() => line,
+        };
+        let Some(line) = line else { return };
+        let written = tokio::select! {
+            _ = ended.cancelled() => return,
+            written = output.write_all(&line) => written,
+        };
+        if written.is_err() {
+            return ended.cancel();
+        }
+    }
+}
+
+/// Gives each reply to who waits for it, until there are no more.
+async fn read(
+    mut input: OwnedReadHalf,
+    waiting: &Mutex<Waiting>,
+    lines: &mpsc::UnboundedSender<Vec<u8>>,
+) {
+    let mut unread = Lines::default();
+    let mut chunk = vec![0; 1 << 18];
+    while let Ok(length @ 1..) = input.read(&mut chunk).await {
+        unread.push(&chunk[..length]);
+        while let Some(message) = unread.next_message() {
+            let Ok(message) = message.content else {
+                log::warn!("a peer has sent a line that is no JSON");
+                return;
+            };
+            match (message["id"].as_u64(), message["method"].as_str()) {
+                (Some(id), None) => {
+                    if let Some(reply) = lock(waiting).calls.remove(&id) {
+                        let _ = reply.send(message);
+                    }
+                }
+                // It asks whether we are alive.
+                (_, Some("ping")) => {
+                    let pong = json!({ "jsonrpc": "2.0", "id": message["id"], "result": {} });
+                    let _ = lines.send(line(&pong));
+                }
+                _ => {}
+            }
+        }
+    }
+}

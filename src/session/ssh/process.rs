@@ -1,0 +1,152 @@
+//! A running `ssh`, and what it says.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::sync::watch;
+
+use crate::process_group::{self, Group};
+use crate::user_code;
+
+/// Ended when it is dropped.
+pub struct Process {
+    id: i32,
+    heard: watch::Receiver<Heard>,
+    /// Open for as long as the far side is to go on.
+    _stdin: Option<ChildStdin>,
+}
+
+/// What there is to know of it.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// Its lines on stderr, the latest of them: those of ssh and of the far side.
+    pub words: Vec<String>,
+    pub stdout: String,
+    /// How many of its two outputs have come to their ends.
+    ended: usize,
+    pub status: Option<ExitStatus>,
+}
+
+/// So many lines are kept.
+const LINES: usize = 40;
+/// So much of a line, and of stdout.
+const LENGTH: usize = 4096;
+/// Another process may hold its outputs open when it has ended: a master that it left.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
+impl Process {
+    /// Starts it, with a stdin that stays open.
+    pub fn start(command: &mut Command) -> io::Result<Process> {
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut group = Group::spawn(command)?;
+        let id = group.id();
+        let (stdin, stdout, stderr) = group.pipes();
+        let (said, heard) = watch::channel(Heard::default());
+        let said = Arc::new(said);
+        if let Some(stderr) = stderr {
+            listen(&said, stderr, |heard, line| {
+                if heard.words.len() == LINES {
+                    heard.words.remove(0);
+                }
+                heard.words.push(line);
+            })?;
+        }
+        if let Some(stdout) = stdout {
+            listen(&said, stdout, |heard, line| {
+                if heard.stdout.len() < LENGTH {
+                    heard.stdout += &line;
+                    heard.stdout.push('\n');
+                }
+            })?;
+        }
+        spawn("ssh", move || {
+            let status = group.wait();
+            said.send_modify(|heard| {
+                heard.status = Some(status.unwrap_or_default());
+            });
+        })?;
+        Ok(Process {
+            id,
+            heard,
+            _stdin: stdin,
+        })
+    }
+
+    /// Waits for what `look` looks for.
+    pub async fn until<T>(&self, mut look: impl FnMut(&Heard) -> Option<T>) -> Option<T> {
+        let mut heard = self.heard.clone();
+        loop {
+            let found = look(&heard.borrow_and_update());
+            if found.is_some() {
+                return found;
+            }
+            // Nobody is left to say more.
+            heard.changed().await.ok()?;
+        }
+    }
+
+    /// Completes when it has ended and said all that it had to say.
+    pub async fn ended(&self) {
+        self.until(|heard| heard.status.map(drop)).await;
+        let all = self.until(|heard| (heard.ended == 2).then_some(()));
+        let _ = tokio::time::timeout(LAST_WORDS, all).await;
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.heard.borrow().status.is_none()
+    }
+
+    /// Looks at what was heard so far.
+    pub fn heard(&self) -> watch::Ref<'_, Heard> {
+        self.heard.borrow()
+    }
+
+    /// Ends it.
+    pub fn end(&self) {
+        if self.is_running() {
+            process_group::signal(self.id, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Reads lines in a thread of their own.
+fn listen(
+    said: &Arc<watch::Sender<Heard>>,
+    from: impl Read + Send + 'static,
+    add: impl Fn(&mut Heard, String) + Send + 'static,
+) -> io::Result<()> {
+    let said = Arc::clone(said);
+    spawn("ssh's words", move || {
+        let mut from = BufReader::new(from);
+        let mut line = Vec::new();
+        while let Ok(1..) = from.read_until(b'\n', &mut line) {
+            let text = String::from_utf8_lossy(&line[..line.len().min(LENGTH)]);
+            let text = text.trim_end().to_string();
+            said.send_modify(|heard| add(heard, text));
+            line.clear();
+        }
+        said.send_modify(|heard| heard.ended += 1);
+    })
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let work = || {
+        user_code::none_here();
+        work()
+    };
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map(drop)
+}

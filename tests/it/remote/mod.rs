@@ -1,0 +1,169 @@
+//! Remote hosts, over real OpenSSH on loopback.
+
+mod connect;
+mod files;
+mod routing;
+mod sshd;
+mod state;
+mod whole;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::sessions::children;
+use crate::support::{Client, Executable};
+use sshd::{Sshd, keygen, script};
+
+/// A machine: an sshd whose sessions have a home of their own, and topup on their PATH.
+struct Machine {
+    sshd: Sshd,
+    home: TempDir,
+}
+
+/// This side: a server, and its home.
+struct Near {
+    client: Client,
+    home: TempDir,
+}
+
+/// A user's configuration of ssh, whose keys every machine takes.
+struct User {
+    folder: TempDir,
+}
+
+impl User {
+    fn new() -> User {
+        let folder = tempfile::tempdir().expect("a folder");
+        keygen(&folder.path().join("key"));
+        User { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A machine where `executable` is what `topup` is.
+    fn machine(&self, executable: Executable) -> Machine {
+        self.make(executable, "", &[])
+    }
+
+    /// One with more lines of configuration for its sshd.
+    fn machine_with(&self, executable: Executable, more: &str) -> Machine {
+        self.make(executable, more, &[])
+    }
+
+    /// One whose sessions have more variables.
+    fn machine_limited(&self, executable: Executable, variables: &[(&str, &str)]) -> Machine {
+        self.make(executable, "", variables)
+    }
+
+    fn make(&self, executable: Executable, more: &str, variables: &[(&str, &str)]) -> Machine {
+        let home = tempfile::tempdir().expect("a folder");
+        let bin = home.path().join("bin");
+        fs::create_dir(&bin).expect("made");
+        // Not a link: an image of the process that goes on is that of its own name.
+        script(
+            &bin.join("topup"),
+            &format!("exec {} \"$@\"", executable.path),
+        );
+        let path = format!("{}:/usr/bin:/bin", bin.display());
+        let mut environment = vec![("HOME", home.path().to_str().unwrap()), ("PATH", &path)];
+        environment.extend(variables);
+        let sshd = Sshd::start(&self.path("key.pub"), &environment, more);
+        Machine { sshd, home }
+    }
+
+    /// Writes the configuration of ssh; each name with its machine's port.
+    fn configure(&self, hosts: &[(&str, u16)], more: &str) {
+        let mut text = format!(
+            "Host *\n  HostName 127.0.0.1\n  IdentityFile {}\n  IdentitiesOnly yes\n\
+             \x20 StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n{more}\n",
+            self.path("key").display()
+        );
+        for (name, port) in hosts {
+            text = format!("Host {name}\n  Port {port}\n{text}");
+        }
+        fs::write(self.path("config"), text).expect("written");
+    }
+
+    fn command(&self) -> String {
+        format!("ssh -F {}", self.path("config").display())
+    }
+}
+
+impl Near {
+    fn start(executable: Executable, user: &User) -> Near {
+        Near::start_with(executable, user, &[])
+    }
+
+    fn start_with(executable: Executable, user: &User, more: &[(&str, &str)]) -> Near {
+        let home = tempfile::tempdir().expect("a folder");
+        let client = near_at(executable, user, home.path(), more);
+        Near { client, home }
+    }
+
+    fn call(&mut self, tool: &str, arguments: Value) -> (Value, bool) {
+        self.client.call(tool, arguments)
+    }
+
+    /// Calls a tool; panics if that is an error.
+    fn done(&mut self, tool: &str, arguments: Value) -> Value {
+        let (reply, is_error) = self.call(tool, arguments);
+        assert!(!is_error, "{tool}: {reply}");
+        reply
+    }
+
+    /// Calls a tool that fails in `phase`; returns what it says.
+    fn refused(&mut self, tool: &str, arguments: Value, phase: &str) -> String {
+        let (reply, is_error) = self.call(tool, arguments);
+        assert!(is_error, "{tool}: {reply}");
+        assert_eq!(reply["phase"], phase, "{tool}: {reply}");
+        reply["error"].as_str().expect("an error").to_string()
+    }
+
+    fn connect(&mut self, host: &str) -> Value {
+        self.done("start_session", json!({ "host": host }))
+    }
+
+    fn eval_on(&mut self, host: &str, source: &str) -> Value {
+        self.call("eval", json!({ "source": source, "host": host }))
+            .0
+    }
+
+    fn value_on(&mut self, host: &str, source: &str) -> Value {
+        let reply = self.eval_on(host, source);
+        assert!(reply["error"].is_null(), "{reply}");
+        reply["value_repr"].clone()
+    }
+
+    /// The process of its ssh, which must be the only one.
+    fn tunnel(&self) -> u32 {
+        let children = children(self.client.child.id());
+        let named = |pid: &&u32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim() == "ssh"
+        };
+        let found: Vec<&u32> = children.iter().filter(named).collect();
+        assert_eq!(found.len(), 1, "one tunnel");
+        *found[0]
+    }
+}
+
+fn near_at(executable: Executable, user: &User, home: &Path, more: &[(&str, &str)]) -> Client {
+    Client::start_with(executable, |command| {
+        command.env("HOME", home).env("TOPUP_SSH", user.command());
+        command.envs(more.iter().copied());
+    })
+}
+
+/// One machine, "far", and this side.
+fn pair(executable: Executable) -> (User, Machine, Near) {
+    let user = User::new();
+    let machine = user.machine(executable);
+    user.configure(&[("far", machine.sshd.port)], "");
+    let near = Near::start(executable, &user);
+    (user, machine, near)
+}
