@@ -14,6 +14,7 @@ test: toolchain lint
 	@echo "test: the OCaml half, without Rust"
 	@.ci/dune-test
 	@echo "test: the Rust half and both executables"
+	@.ci/toolchain ssh
 	@$(CARGO) test --release
 	@echo "test: a debug build, as cargo and an IDE make it"
 	@$(CARGO) build
@@ -42,6 +43,7 @@ lint: toolchain
 	else echo "lint: clippy skipped, cargo has none (rustup component add clippy)"; fi
 
 bench: build
+	@.ci/toolchain ssh
 	@$(CARGO) bench --bench bench
 
 conformance: build

@@ -49,8 +49,11 @@ impl Link {
             Ok(Ok(greeting)) => greeting,
             Ok(Err(Lost::Ended)) => {
                 let words = last_words(&tunnel).await;
-                let problem = "the tunnel was closed before topup answered";
-                return Err(connect(name, said(problem, &words)));
+                let mut problem = said("the tunnel was closed before topup answered", &words);
+                if words.contains("open failed") {
+                    problem += "; does sshd there allow it (AllowStreamLocalForwarding)?";
+                }
+                return Err(connect(name, problem));
             }
             Ok(Err(Lost::Cancelled)) => return Err(connect(name, "cancelled".into())),
             Ok(Err(Lost::Refused(problem))) => {

@@ -176,6 +176,7 @@ fn every_test_file_is_run() {
     };
     is_run("tests/it", "main.rs");
     is_run("tests/it/survival", "mod.rs");
+    is_run("tests/it/remote", "mod.rs");
 }
 
 #[test]

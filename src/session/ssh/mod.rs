@@ -6,7 +6,10 @@
 
 mod process;
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -32,7 +35,7 @@ pub struct Tunnel {
     process: Process,
     /// Where its near end is; for this user alone, and gone with it.
     _folder: TempDir,
-    near: std::path::PathBuf,
+    near: PathBuf,
 }
 
 /// What each command is told besides: to ask nothing, to end if it cannot forward, to take
@@ -249,11 +252,16 @@ pub fn connect(host: &str, text: String) -> Failure {
 
 /// A folder whose path leaves room for a socket's name.
 fn near_folder() -> std::io::Result<TempDir> {
-    let folder = tempfile::Builder::new().prefix("topup-").tempdir()?;
+    let make = |parent: &Path| {
+        let mut builder = tempfile::Builder::new();
+        builder.permissions(Permissions::from_mode(0o700));
+        builder.prefix("topup-").tempdir_in(parent)
+    };
+    let folder = make(&std::env::temp_dir())?;
     if folder.path().as_os_str().len() + 3 < LONGEST_PATH {
         return Ok(folder);
     }
-    tempfile::Builder::new().prefix("topup-").tempdir_in("/tmp")
+    make(Path::new("/tmp"))
 }
 
 /// A word for a shell, whatever is in it.

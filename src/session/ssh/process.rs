@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tokio::sync::watch;
 
 use crate::process_group::{self, Group};
-use crate::user_code;
+use crate::{crash, user_code};
 
 /// Ended when it is dropped.
 pub struct Process {
@@ -43,7 +43,7 @@ impl Process {
     pub fn start(command: &mut Command) -> io::Result<Process> {
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = Group::spawn(command)?;
+        let mut group = spawn_unmasked(command)?;
         let id = group.id();
         let (stdin, stdout, stderr) = group.pipes();
         let (said, heard) = watch::channel(Heard::default());
@@ -118,6 +118,20 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A program inherits the signals that its starter leaves to other threads; ssh is to be
+/// ended by them.
+fn spawn_unmasked(command: &mut Command) -> io::Result<Group> {
+    thread::scope(|scope| {
+        let starter = scope.spawn(|| {
+            user_code::none_here();
+            crash::take_signals();
+            Group::spawn(command)
+        });
+        let gone = |_| Err(io::Error::other("the thread that starts it has panicked"));
+        starter.join().unwrap_or_else(gone)
+    })
 }
 
 /// Reads lines in a thread of their own.

@@ -67,11 +67,6 @@ impl Sshd {
         }
     }
 
-    /// What it wrote to its log.
-    pub fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-
     /// Ends the daemon and everything that it serves.
     pub fn stop(&mut self) {
         let sessions = descendants(self.daemon.id());

@@ -22,7 +22,7 @@ fn wait_there(near: &mut Near, home: &std::path::Path) -> u64 {
     let (ready, go) = (home.join("ready"), home.join("go"));
     let _ = fs::remove_file(&ready);
     let source = format!(
-        "close_out (open_out {ready:?}); while not (Sys.file_exists {go:?}) do () done; let waited = 1"
+        "close_out (open_out {ready:?}); while not (Sys.file_exists {go:?}) do () done;; let waited = 1"
     );
     let id = near
         .client
