@@ -2,7 +2,7 @@
 //! ratios with their targets; exits with 1 if one is missed.
 //!
 //! `make bench` runs it; arguments choose parts (eval, start, memory, output, workspace,
-//! sessions). A
+//! sessions, transfer). A
 //! single figure moves with the machine; the ratio of two that were taken side by side
 //! hardly does.
 
@@ -10,9 +10,19 @@
 #[allow(dead_code, reason = "shared with tests/it, which uses the rest")]
 mod support;
 
+#[path = "../../tests/it/remote"]
+#[allow(dead_code, reason = "shared with tests/it, which uses the rest")]
+mod remote {
+    mod machines;
+    mod sshd;
+
+    pub use machines::{Near, User};
+}
+
 mod plain;
 mod sessions;
 mod table;
+mod transfer;
 mod workspace;
 
 use std::fs::{self, File};
@@ -82,6 +92,9 @@ fn main() {
             sessions::pools(executable, &mut table);
             sessions::memory(executable, &mut table);
             sessions::restore(executable, &mut table);
+        }
+        if wanted("transfer") {
+            transfer::files(executable, &mut table);
         }
     }
     if !table.print() {

@@ -115,7 +115,7 @@ impl Link {
 
     pub fn end(&self) {
         self.peer.end();
-        self.tunnel.process().end();
+        self.tunnel.end();
     }
 
     /// Sees to it that no half is left.

@@ -11,12 +11,14 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::lock;
 use super::peer::other_version;
 use crate::cli::{RESOLVED, SERVED, SERVING};
 use crate::reexec::Beginning;
@@ -34,7 +36,7 @@ pub struct Ssh {
 pub struct Tunnel {
     process: Process,
     /// Where its near end is; for this user alone, and gone with it.
-    _folder: TempDir,
+    folder: Mutex<Option<TempDir>>,
     near: PathBuf,
 }
 
@@ -125,7 +127,7 @@ impl Ssh {
         }
         Ok(Tunnel {
             process,
-            _folder: folder,
+            folder: Mutex::new(Some(folder)),
             near,
         })
     }
@@ -195,6 +197,12 @@ impl Tunnel {
     /// Connects to what is at the other end.
     pub fn open(&self) -> std::io::Result<UnixStream> {
         UnixStream::connect(&self.near)
+    }
+
+    /// Ends it.
+    pub fn end(&self) {
+        self.process.end();
+        drop(lock(&self.folder).take());
     }
 
     pub fn process(&self) -> &Process {

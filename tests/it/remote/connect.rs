@@ -94,7 +94,7 @@ fn what_ssh_says_is_told() {
     let said = start(&mut near);
     assert!(said.contains("Could not resolve hostname"), "{said}");
     // A key that it does not take.
-    super::keygen(&user.path("other"));
+    super::sshd::keygen(&user.path("other"));
     user.configure(&[("far", port)], "");
     let config = fs::read_to_string(user.path("config")).unwrap();
     let key = user.path("key").display().to_string();

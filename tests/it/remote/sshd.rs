@@ -157,12 +157,18 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     let mut found: Vec<u32> = Vec::new();
     let mut next = vec![pid];
     while let Some(pid) = next.pop() {
-        for child in crate::sessions::children(pid) {
+        for child in children(pid) {
             found.push(child);
             next.push(child);
         }
     }
     found
+}
+
+/// Every child of a process.
+pub fn children(pid: u32) -> Vec<u32> {
+    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    list.split_whitespace().flat_map(str::parse).collect()
 }
 
 /// An executable shell script.

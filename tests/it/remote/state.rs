@@ -17,6 +17,13 @@ use crate::support::{BYTECODE, each, payload};
 
 const SEGFAULT: &str = "String.length (Obj.magic 3 : string ref).contents";
 
+impl Near {
+    /// Waits until the server knows that its connection has ended.
+    fn notices(&mut self) {
+        while self.done("list_sessions", json!({}))["hosts"][0]["live"] == true {}
+    }
+}
+
 /// Begins an evaluation that waits for the file `go` in the home there, and runs already.
 fn wait_there(near: &mut Near, home: &std::path::Path) -> u64 {
     let (ready, go) = (home.join("ready"), home.join("go"));
@@ -70,8 +77,8 @@ fn a_daemon_that_is_killed_is_told_and_its_log_run_again() {
         near.connect("far");
         near.eval_on("far", "let x = 41");
         near.eval_on("far", "let f () = x + 1");
-        let daemon = machine.sshd.topups()[0];
-        kill("KILL", daemon);
+        kill("KILL", machine.sshd.topups()[0]);
+        near.notices();
         let reply = near.eval_on("far", "f ()");
         assert_eq!(reply["value_repr"], "42", "{reply}");
         let notice = reply["notice"].as_str().unwrap();
@@ -98,6 +105,7 @@ fn a_daemon_that_is_killed_is_told_and_its_log_run_again() {
         // What was forgotten on purpose stays so.
         near.done("reset", json!({ "host": "far" }));
         kill("KILL", machine.sshd.topups()[0]);
+        near.notices();
         let reply = near.done("restart_session", json!({ "host": "far" }));
         assert!(
             reply["notice"].as_str().unwrap().contains("empty"),
@@ -214,6 +222,9 @@ fn a_network_that_drops_everything_is_noticed() {
     let machine = user.machine(BYTECODE);
     let network = Network::to(machine.sshd.port);
     user.configure(&[("far", network.port)], "");
+    let config = fs::read_to_string(user.path("config")).unwrap();
+    let config = config.replace("LogLevel ERROR", "LogLevel INFO");
+    fs::write(user.path("config"), config).unwrap();
     let mut near = Near::start(BYTECODE, &user);
     near.connect("far");
     near.eval_on("far", "let x = 41");

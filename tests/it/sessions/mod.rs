@@ -100,7 +100,7 @@ fn exists(pid: u32) -> bool {
 }
 
 /// Every child of a process, zombies included.
-pub fn children(pid: u32) -> Vec<u32> {
+fn children(pid: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     list.split_whitespace().flat_map(str::parse).collect()
 }
