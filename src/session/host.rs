@@ -154,10 +154,7 @@ impl Host {
         let link = self.link(&ticket.cancel).await?;
         ticket.send_to(&self.name);
         let result = link.peer.call(tool, arguments, &ticket.cancel).await;
-        let log = link.peer.log();
-        if log.is_some() {
-            lock(&self.state).log = log;
-        }
+        lock(&self.state).log = link.peer.log();
         let failure = match result {
             Ok(answer) => return Ok(self.noticing(answer)),
             Err(Lost::Refused(problem)) => Failure::new(

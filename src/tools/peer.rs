@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use rustix::process::{Signal, getpid, kill_process};
+use rustix::process::getpid;
 use serde::Serialize;
 use serde_json::json;
 
@@ -133,8 +134,13 @@ fn moved(path: PathBuf, ours: Option<PathBuf>) -> PathBuf {
 
 fn end(_: Call) -> Running {
     Box::pin(async move {
-        // Like anybody who ends it; the caller learns it by the end of the connection.
-        let _ = kill_process(getpid(), Signal::TERM);
+        // By another process: a signal that a process sends itself is a crash of user code. The
+        // caller learns it by the end of the connection.
+        let ended = Command::new("sh")
+            .args(["-c", "kill -s TERM \"$PPID\""])
+            .stdin(Stdio::null())
+            .spawn();
+        ended.map_err(|error| Failure::new(Phase::Connect, format!("ending it: {error}")))?;
         Ok(Answer::new(&json!({}), false))
     })
 }
