@@ -9,9 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::{Event, Resumed, add_line};
-use crate::bytes::Bytes;
-use crate::end::End;
+use super::{Event, Resumed};
 use crate::progress::{self, Progress};
 use crate::protocol::batch::{BatchId, Batches};
 use crate::protocol::jsonrpc::{self, Fault, Id, Incoming};
@@ -42,17 +40,17 @@ pub struct Server {
 
 /// A call in flight.
 pub struct Pending {
-    ticket: Ticket,
+    pub ticket: Ticket,
     /// Its place among the calls.
-    number: u64,
+    pub number: u64,
     /// As it came.
-    line: Vec<u8>,
+    pub line: Vec<u8>,
     /// Taken back by its own client, which gets no answer.
-    withdrawn: bool,
-    progress_token: Option<Value>,
+    pub withdrawn: bool,
+    pub progress_token: Option<Value>,
     /// What its reply is written in.
-    revision: Revision,
-    batch: Option<BatchId>,
+    pub revision: Revision,
+    pub batch: Option<BatchId>,
 }
 
 /// So many calls may be in flight.
@@ -202,7 +200,7 @@ impl Server {
     }
 
     /// Sends a reply, with those of its batch if it belongs to one.
-    fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
+    pub fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
         let line = match batch {
             Some(batch) => self.batches.settle(batch, reply),
             None => reply,
@@ -232,37 +230,6 @@ impl Server {
             None => jsonrpc::complaint(fault, self.negotiation.latest().has_null_ids()),
         };
         self.send(batch, Some(line));
-    }
-
-    /// The call that ran when the process came to its `end` gets its reply; the lines of
-    /// those that were not answered are returned, in the order in which they came, and which
-    /// of them go on elsewhere.
-    pub fn fall(&mut self, end: End) -> (Vec<u8>, Vec<(Id, Vec<Bytes>)>) {
-        let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
-        calls.sort_by_key(|(_, pending)| pending.number);
-        let (mut rest, mut elsewhere) = (Vec::new(), Vec::new());
-        for (id, pending) in calls {
-            if pending.ticket.has_begun() {
-                let answer = self.router.fallen(end);
-                let result = mcp::call_result(pending.revision, answer);
-                let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
-                self.send(pending.batch, reply);
-                continue;
-            }
-            let told = pending.ticket.journal.replies();
-            if told.is_none() && pending.withdrawn {
-                continue;
-            }
-            add_line(&mut rest, &pending.line);
-            if pending.withdrawn {
-                add_line(&mut rest, mcp::withdrawal(&id).as_bytes());
-            }
-            self.send(pending.batch, None);
-            if let Some(told) = told {
-                elsewhere.push((id, told.into_iter().map(Bytes).collect()));
-            }
-        }
-        (rest, elsewhere)
     }
 
     /// Completes when the client has all that was sent, or will not take it.

@@ -60,7 +60,9 @@ fn serve(variant: Variant) -> Result<(), String> {
     crash::take_signals();
     crash::keep_from_exit();
     let _ = deepen_stack();
-    shutdown::writes_fail().map_err(|e| format!("installing signals: {e}"))?;
+    shutdown::writes_fail()
+        .and_then(|()| shutdown::stops_do_nothing())
+        .map_err(|e| format!("installing signals: {e}"))?;
     let settings = Settings::from_env()?;
     let (socket, capture) = stdio::take_from_parent().map_err(|e| format!("taking fds: {e}"))?;
     // All that is ours is open, and nothing of user code's.
