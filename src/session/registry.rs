@@ -166,10 +166,7 @@ impl Registry {
             return false;
         };
         for session in &pool.members {
-            if let Some(worker) = session.evaluator().worker() {
-                worker.kill();
-                worker.gone().await;
-            }
+            session.stop().await;
         }
         true
     }
