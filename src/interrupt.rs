@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use ocaml::sys::Value;
 
+use crate::cpu::ThreadId;
 use crate::{crash, dispositions};
 
 /// Who to signal. Shared by the eval thread and those who interrupt it.
@@ -23,6 +24,7 @@ pub struct Interrupt {
 
 struct Target {
     thread: libc::pthread_t,
+    id: ThreadId,
     signalled: bool,
 }
 
@@ -30,9 +32,13 @@ impl Interrupt {
     /// The calling thread begins an evaluation.
     pub fn begin(&self) {
         // SAFETY: no preconditions.
-        let thread = unsafe { libc::pthread_self() };
+        let (thread, id) = unsafe {
+            let (process, thread) = (libc::getpid(), libc::gettid());
+            (libc::pthread_self(), ThreadId { process, thread })
+        };
         *self.lock() = Some(Target {
             thread,
+            id,
             signalled: false,
         });
     }
@@ -44,6 +50,11 @@ impl Interrupt {
             // so before the next evaluation begins.
             std::thread::yield_now();
         }
+    }
+
+    /// The thread that evaluates, while it does.
+    pub fn thread(&self) -> Option<ThreadId> {
+        self.lock().as_ref().map(|target| target.id)
     }
 
     /// Sends SIGINT to the eval thread. False, and nothing done, if no evaluation runs.

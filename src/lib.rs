@@ -32,6 +32,7 @@ mod user_code;
 mod bytes;
 pub mod capture;
 pub mod checkpoint;
+mod cpu;
 mod eval_thread;
 pub mod evaluator;
 mod instructions;

@@ -2,6 +2,7 @@
 
 mod conversation;
 mod left;
+mod patience;
 mod reaper;
 mod recovery;
 mod soon;
@@ -21,6 +22,7 @@ use soon::soon;
 
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
+use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::EvaluatorError;
 pub use crate::eval_thread::{EvalThread, Evaluated, Run};
@@ -244,6 +246,14 @@ impl Evaluator {
                 EvaluatorError::Ended(ended)
             }
             (error, _) => error,
+        }
+    }
+
+    /// The thread that evaluates, while it does.
+    fn thread(&self) -> Option<ThreadId> {
+        match &self.toplevel {
+            Toplevel::Thread(thread) => thread.id(),
+            Toplevel::Worker(worker) => Some(worker.thread()),
         }
     }
 

@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Runtime, Stop, ended};
 use crate::capture::Capture;
+use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::{BootError, EvaluatorError};
 use crate::eval_thread::EvalThread;
@@ -75,6 +76,10 @@ impl Thread {
 
     pub fn interrupt(&self) {
         self.interrupt.send();
+    }
+
+    pub fn id(&self) -> Option<ThreadId> {
+        self.interrupt.thread()
     }
 
     pub fn stuck(&self, stop: Stop) {

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::conversation::{Conversation, Request};
 use super::{Evaluator, ended};
 use crate::capture::Meter;
+use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::job::Job;
@@ -184,6 +185,14 @@ impl Worker {
 
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
+    }
+
+    /// Its one thread.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId {
+            process: self.pid(),
+            thread: self.pid(),
+        }
     }
 
     pub fn meter(&self) -> Meter {

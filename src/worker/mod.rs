@@ -55,11 +55,11 @@ pub fn run(variant: Variant) -> i32 {
 fn serve(variant: Variant) -> Result<(), String> {
     user_code::none_here();
     home::remember();
-    limits::remember();
     crash::leave_faults();
     crash::take_signals();
     crash::keep_from_exit();
     let _ = deepen_stack();
+    limits::remember();
     shutdown::writes_fail()
         .and_then(|()| shutdown::stops_do_nothing())
         .map_err(|e| format!("installing signals: {e}"))?;
