@@ -1,5 +1,6 @@
 //! The file of a phrase log, which belongs to one process: that holds a lock on it.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -109,10 +110,26 @@ fn options() -> OpenOptions {
     options
 }
 
+/// `~/.topup/logs`, with room for one more.
+pub fn folder() -> io::Result<PathBuf> {
+    let folder = home::folder("logs")?;
+    home::prune(&folder, KEPT, is_of_a_live_server);
+    Ok(folder)
+}
+
+/// A named session's log is wanted after its process has ended, as long as the server lives
+/// whose number begins its name.
+fn is_of_a_live_server(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let number = name
+        .strip_suffix(".ml")
+        .and_then(|name| name.split_once('-'));
+    number.is_some_and(|(process, _)| Path::new("/proc").join(process).exists())
+}
+
 /// A private file with `contents`, locked.
 pub fn private(contents: &[u8]) -> io::Result<LogFile> {
-    let folder = home::folder("logs")?;
-    home::prune(&folder, KEPT);
+    let folder = folder()?;
     let prefix = format!("{}-", std::process::id());
     let file = home::new_file(&folder, &prefix, ".ml", options())?;
     lock(file.as_file())?;

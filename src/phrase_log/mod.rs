@@ -11,6 +11,7 @@ mod replay;
 use std::io;
 use std::path::PathBuf;
 
+pub use file::folder;
 use file::{LogFile, claim, private, replace};
 
 /// Where the log is: what `TOPUP_LOG` says.
