@@ -22,6 +22,15 @@ impl PhraseLog {
         Ok(contents)
     }
 
+    /// Keeps what it holds in memory alone: the file, and the lock on it, belong to the process
+    /// that this one is a copy of.
+    pub fn detach(&mut self) {
+        if let Ok((records, _)) = self.contents() {
+            let keep_old = false;
+            self.state = State::Unwritten { records, keep_old };
+        }
+    }
+
     /// Goes on in a file of its own at `path`, with what it holds: another process has the
     /// old one. What is at `path` is moved aside.
     pub fn part(&mut self, path: PathBuf) {

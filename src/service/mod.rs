@@ -24,7 +24,9 @@ use crate::server::{self, Rest, Resumed, Served};
 use crate::session::{Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
-use crate::{Variant, crash, descriptors, logging, shutdown, stdio, transport, user_code};
+use crate::{
+    Variant, crash, descriptors, logging, process_group, shutdown, stdio, transport, user_code,
+};
 
 /// What there is when serving begins.
 pub struct Prepared {
@@ -165,6 +167,7 @@ impl<'a> Service<'a> {
         self.router.local().begin_recovery(&handover).await;
         let resumed = self.router.registry().resume(handover.sessions);
         resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
+        process_group::reap_strays();
         let negotiation = Negotiation::resume(handover.revision.as_deref());
         self.before = Some((unread, negotiation, Resumed::new(handover.calls)));
         self.earlier_ends = handover.ends;

@@ -93,10 +93,12 @@ impl Launcher {
 
     /// The toplevel of a worker that the image of this process before this one left.
     pub fn resume(&self, left: WorkerLeft) -> io::Result<Evaluator> {
-        Ok(Evaluator::of_worker(
-            Worker::resume(left)?,
-            self.settings.clone(),
-        ))
+        let worker = match Worker::resume(left) {
+            Ok(worker) => worker,
+            // It has ended meanwhile.
+            Err(_) => Worker::that_has_ended()?,
+        };
+        Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
     /// The toplevel of a worker that had ended by then.

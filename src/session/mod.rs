@@ -71,7 +71,8 @@ impl Session {
     pub async fn turn(&self, ticket: &Ticket) -> Result<Turn<'_>, Failure> {
         let place = tokio::select! {
             biased;
-            _ = ticket.cancel.cancelled() => {
+            // What runs already must be stopped, not left alone.
+            _ = ticket.cancel.cancelled(), if !ticket.journal.is_resumed() => {
                 return Err(Failure::new(Phase::Route, "cancelled before it began"));
             }
             place = self.place(&ticket.room) => place,

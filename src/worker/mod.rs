@@ -137,6 +137,9 @@ impl Worker {
         if getppid() != Pid::from_raw(server) {
             return Err("the server has ended".into());
         }
+        if self.forked && log.is_none() {
+            self.thread.log().detach();
+        }
         if let Some(path) = log {
             if self.forked {
                 self.thread.log().part(path);
