@@ -98,6 +98,10 @@ impl Conversation {
     /// What the worker says to a request, or has said to it.
     async fn answer(&self, line: &[u8], descriptors: &[OwnedFd]) -> io::Result<Line> {
         if !descriptors.is_empty() {
+            if self.outstanding() != Outstanding::None {
+                // Of the image before this one, which was about to make a copy.
+                self.reply().await?;
+            }
             *lock(&self.outstanding) = Outstanding::Copy;
             let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             return self.exchange(line, &descriptors).await;
