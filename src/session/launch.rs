@@ -91,22 +91,14 @@ impl Launcher {
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
-    /// The toplevel of a worker that the image of this process before this one left.
-    pub fn resume(&self, left: WorkerLeft) -> io::Result<Evaluator> {
-        let worker = match Worker::resume(left) {
-            Ok(worker) => worker,
-            // It has ended meanwhile.
-            Err(_) => Worker::that_has_ended()?,
+    /// The toplevel of a worker that the image of this process before this one left; of one
+    /// that has ended, if it left none.
+    pub fn resume(&self, left: Option<WorkerLeft>) -> io::Result<Evaluator> {
+        let worker = match left.and_then(|left| Worker::resume(left).ok()) {
+            Some(worker) => worker,
+            None => Worker::that_has_ended()?,
         };
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
-    }
-
-    /// The toplevel of a worker that had ended by then.
-    pub fn ended(&self) -> io::Result<Evaluator> {
-        Ok(Evaluator::of_worker(
-            Worker::that_has_ended()?,
-            self.settings.clone(),
-        ))
     }
 
     fn join(&self, log: Option<PathBuf>) -> Join {

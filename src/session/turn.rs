@@ -81,7 +81,7 @@ impl Turn<'_> {
 
     fn forget_prewarm(&self) {
         if let Some(named) = &self.session.named {
-            named.set_prewarmed(None);
+            named.forget_prewarm();
         }
     }
 
