@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 use ocaml::sys::Value;
 
 use crate::cpu::ThreadId;
+use crate::mutex::lock;
 use crate::{crash, dispositions};
 
 /// Who to signal. Shared by the eval thread and those who interrupt it.
@@ -36,7 +37,7 @@ impl Interrupt {
             let (process, thread) = (libc::getpid(), libc::gettid());
             (libc::pthread_self(), ThreadId { process, thread })
         };
-        *self.lock() = Some(Target {
+        *lock(&self.running) = Some(Target {
             thread,
             id,
             signalled: false,
@@ -45,7 +46,10 @@ impl Interrupt {
 
     /// The evaluation is over: no signal is sent from here on.
     pub fn end(&self) {
-        if self.lock().take().is_some_and(|target| target.signalled) {
+        if lock(&self.running)
+            .take()
+            .is_some_and(|target| target.signalled)
+        {
             // A signal sent a moment ago is delivered when a system call returns, and
             // so before the next evaluation begins.
             std::thread::yield_now();
@@ -54,24 +58,18 @@ impl Interrupt {
 
     /// The thread that evaluates, while it does.
     pub fn thread(&self) -> Option<ThreadId> {
-        self.lock().as_ref().map(|target| target.id)
+        lock(&self.running).as_ref().map(|target| target.id)
     }
 
     /// Sends SIGINT to the eval thread. False, and nothing done, if no evaluation runs.
     pub fn send(&self) -> bool {
-        let mut running = self.lock();
+        let mut running = lock(&self.running);
         let Some(target) = running.as_mut() else {
             return false;
         };
         target.signalled = true;
         // SAFETY: the thread is in an evaluation that cannot end while the lock is held.
         unsafe { libc::pthread_kill(target.thread, libc::SIGINT) == 0 }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Target>> {
-        self.running
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -39,6 +39,7 @@ mod instructions;
 mod interrupt;
 pub mod job;
 mod memory;
+mod mutex;
 pub mod overflow;
 pub mod phrase_log;
 mod process_group;

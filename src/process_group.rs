@@ -5,11 +5,12 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::mutex::lock;
 use crate::worker;
 
 /// The groups that run now.
@@ -84,8 +85,8 @@ pub fn end_all() -> Vec<Pid> {
     ended
 }
 
-/// Waits for groups that have been ended. Who waits for one already may have been faster.
-pub fn wait_for(ended: Vec<Pid>) {
+/// Waits for children that have been ended. Who waits for one already may have been faster.
+pub fn wait_for(ended: impl IntoIterator<Item = Pid>) {
     for group in ended {
         let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED);
     }
@@ -112,5 +113,5 @@ pub fn reap_strays() {
 }
 
 fn running() -> MutexGuard<'static, Vec<Pid>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&RUNNING)
 }

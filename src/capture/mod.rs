@@ -18,12 +18,13 @@ use std::sync::{Arc, Mutex};
 use rustix::io::fcntl_getfd;
 use serde::{Deserialize, Serialize};
 
+use crate::mutex::lock;
 use crate::overflow::Cut;
 use crate::reexec::{keep_open, take_back};
 use crate::stdio;
 pub use place::IN_MEMORY;
 use place::Place;
-use stream::{Stream, copy, length, lock, read};
+use stream::{Stream, copy, length, read};
 
 /// The files behind fds 1 and 2. Owned by the eval thread.
 pub struct Capture {

@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::Variant;
 pub use crate::bridge::Runtime;
 use soon::soon;
 
@@ -30,6 +29,7 @@ use crate::job::{Eval, Job};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
+use crate::{Variant, memory};
 pub use left::WorkerLeft;
 use thread::Thread;
 pub use worker::Worker;
@@ -258,10 +258,10 @@ impl Evaluator {
     }
 
     fn resident(&self) -> u64 {
-        match &self.toplevel {
-            Toplevel::Thread(_) => crate::memory::resident(),
-            Toplevel::Worker(worker) => crate::memory::resident_of(worker.pid()),
-        }
+        memory::resident(match &self.toplevel {
+            Toplevel::Thread(_) => std::process::id(),
+            Toplevel::Worker(worker) => worker.pid().unsigned_abs(),
+        })
     }
 
     fn written(&self) -> u64 {

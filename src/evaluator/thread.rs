@@ -1,6 +1,6 @@
 //! The toplevel on the eval thread of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use crate::error::{BootError, EvaluatorError};
 use crate::eval_thread::EvalThread;
 use crate::interrupt::Interrupt;
 use crate::job::Job;
+use crate::mutex::lock;
 use crate::phrase_log::PhraseLog;
 use crate::{Variant, crash, stack, user_code};
 
@@ -89,16 +90,15 @@ impl Thread {
     }
 
     pub fn log(&self) -> MutexGuard<'_, PhraseLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 
     pub fn skip(&self, skip: Vec<usize>) {
-        *self.skipped.lock().unwrap_or_else(PoisonError::into_inner) = skip;
+        *lock(&self.skipped) = skip;
     }
 
     pub fn skipped(&self) -> Vec<usize> {
-        let skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
-        skipped.clone()
+        lock(&self.skipped).clone()
     }
 
     pub async fn booted(&self) -> Result<(), EvaluatorError> {

@@ -218,7 +218,7 @@ impl Drop for Unwatched {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             let _ = kill_process(pid, Signal::KILL);
-            super::reaper::wait_for(pid);
+            process_group::wait_for([pid]);
         }
     }
 }

@@ -194,8 +194,13 @@ impl Server {
             return;
         };
         self.pending_bytes -= pending.line.len();
+        self.answer(&id, &pending, answer);
+    }
+
+    /// Replies to a call, unless its client has taken it back.
+    pub fn answer(&mut self, id: &Id, pending: &Pending, answer: Answer) {
         let result = mcp::call_result(pending.revision, answer);
-        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
+        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(id, Ok(result)));
         self.send(pending.batch, reply);
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::calls::{Pending, Server};
 use crate::bytes::Bytes;
 use crate::end::End;
-use crate::protocol::jsonrpc::{self, Id};
+use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::{self, Negotiation};
 use crate::session::Line;
 
@@ -60,9 +60,7 @@ impl Server {
         for (id, pending) in calls {
             if pending.ticket.has_begun() {
                 let answer = self.router.fallen(end);
-                let result = mcp::call_result(pending.revision, answer);
-                let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
-                self.send(pending.batch, reply);
+                self.answer(&id, &pending, answer);
                 continue;
             }
             let told = pending.ticket.journal.replies();

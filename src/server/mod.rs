@@ -5,13 +5,14 @@ mod calls;
 mod image;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::end::End;
+use crate::mutex::lock;
 use crate::protocol::batch::Batches;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
@@ -111,7 +112,7 @@ pub async fn serve(
                 while let Ok(message) = incoming.try_recv() {
                     add_line(&mut rest, &message.line);
                 }
-                rest.extend(unread.lock().unwrap_or_else(PoisonError::into_inner).rest());
+                rest.extend(lock(&unread).rest());
                 return Served::Fell(Rest {
                     unread: rest,
                     negotiation: server.negotiation,

@@ -12,7 +12,7 @@ mod registry;
 mod turn;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +26,7 @@ pub use turn::{Ticket, Turn};
 
 use crate::error::EvaluatorError;
 use crate::evaluator::Evaluator;
+use crate::mutex::lock;
 use crate::tools::{Failure, Phase};
 use crate::transport::Room;
 use named::Named;
@@ -181,8 +182,4 @@ impl Session {
     fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
         lock(&self.current)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ mod wire;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setpgid,
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::bridge::Runtime;
 use crate::capture::Capture;
 use crate::eval_thread::EvalThread;
+use crate::mutex::lock;
 use crate::phrase_log::{PhraseLog, Place};
 use crate::settings::Settings;
 use crate::{Variant, crash, descriptors, home, job, limits, shutdown, stdio, user_code};
@@ -187,7 +188,7 @@ type Announce = Box<dyn Fn(&str) + Send>;
 static ANNOUNCER: Mutex<Option<Announce>> = Mutex::new(None);
 
 fn announcer() -> std::sync::MutexGuard<'static, Option<Announce>> {
-    ANNOUNCER.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ANNOUNCER)
 }
 
 /// Tells the parent, if this is a worker, that a replay is at its phrase `number`.

@@ -125,6 +125,19 @@ pub fn library_with_stubs(directory: &Path, name: &str, c: &str, ml: &str) {
     }
 }
 
+/// A small generator with a fixed seed: the same phrases at every run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit
+    }
+}
+
 /// A hang is a failure: no process that was heard of no later than this ago lives on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
