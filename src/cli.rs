@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::reexec::{self, Beginning};
+use crate::reexec::{self, Beginning, take_back};
 use crate::service::{self, Before, Client, Clients, Prepared};
 use crate::settings::{self, Settings};
 use crate::socket::{self, Claimed};
-use crate::{Variant, adopt, crash, home, limits, process_group, stdio, user_code, worker};
+use crate::{Variant, crash, home, limits, process_group, stdio, user_code, worker};
 
 /// A live OCaml toplevel for agents, over the Model Context Protocol.
 #[derive(clap::Parser)]
@@ -202,11 +202,10 @@ fn hold_on(path: &Path) {
 /// Goes on where the image of this process before this one ended.
 fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::Result<Prepared> {
     let (handover, [unread, log]) = reexec::receive(memory)?;
-    let own = |number| stdio::own(adopt::file(number));
     let client = match handover.client {
         Some([input, output]) => Some(Client {
-            input: own(input)?.into(),
-            output: own(output)?.into(),
+            input: take_back(input)?.into(),
+            output: take_back(output)?.into(),
         }),
         None => None,
     };
@@ -216,7 +215,7 @@ fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::
         .map(|path| home::expand(path.as_os_str()).and_then(std::path::absolute));
     let clients = match (handover.listener, client) {
         (Some(listener), client) => Clients::Socket {
-            listener: own(listener)?.into(),
+            listener: take_back(listener)?.into(),
             path: path.transpose()?.unwrap_or_default(),
             idle_timeout: arguments.idle_timeout,
             client,
@@ -226,7 +225,7 @@ fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::
     };
     Ok(Prepared {
         settings,
-        log_lines: own(handover.log_lines)?,
+        log_lines: take_back(handover.log_lines)?,
         capture: stdio::capture()?,
         clients,
         before: Some(Before {

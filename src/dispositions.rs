@@ -100,7 +100,7 @@ unsafe fn allowed(how: c_int, mut set: sigset_t) -> sigset_t {
     if how == libc::SIG_UNBLOCK {
         return set;
     }
-    if user_code::runs_here() && crash::serves() {
+    if user_code::runs_here() && (crash::serves() || crash::is_worker()) {
         for signal in signals::unblockable() {
             // SAFETY: the set is valid.
             unsafe { libc::sigdelset(&mut set, signal) };

@@ -1,7 +1,7 @@
 //! What the thread does that owns the OCaml runtime, here or in a worker: jobs, with their
 //! output and their phrases.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use crate::capture::Capture;
 use crate::error::{BootError, EvaluatorError};
 use crate::evaluator::Stop;
 use crate::interrupt::{self, Interrupt};
+use crate::mutex::lock;
 use crate::outcome::{Outcome, Recovered};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
@@ -267,8 +268,4 @@ impl EvalThread {
             .iter_mut()
             .for_each(|d| cut("message", &mut d.message));
     }
-}
-
-fn lock(log: &Mutex<PhraseLog>) -> MutexGuard<'_, PhraseLog> {
-    log.lock().unwrap_or_else(PoisonError::into_inner)
 }

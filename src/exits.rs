@@ -75,6 +75,10 @@ pub unsafe extern "C" fn quick_exit(status: c_int) -> ! {
 pub unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if interrupt::on_eval_thread() {
         crash::prevent_exit(0);
+        if crash::is_worker() {
+            // SAFETY: none asked for.
+            unsafe { _exit(0) }
+        }
     }
     // SAFETY: the C library's function of this signature; it does not return.
     unsafe {

@@ -92,8 +92,8 @@ pub fn move_aside(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Removes the oldest files of a folder, so that with a new one there are `kept`; those that
-/// a process holds a lock on stay.
-pub fn prune(folder: &Path, kept: usize) {
+/// a process holds a lock on stay, and those that `spared` knows.
+pub fn prune(folder: &Path, kept: usize, spared: impl Fn(&Path) -> bool) {
     let Ok(entries) = fs::read_dir(folder) else {
         return;
     };
@@ -113,7 +113,7 @@ pub fn prune(folder: &Path, kept: usize) {
         File::open(path).is_ok_and(|file| flock(file, NonBlockingLockExclusive).is_ok())
     };
     for (_, _, path) in &files[..=files.len() - kept] {
-        if unused(path) {
+        if unused(path) && !spared(path) {
             let _ = fs::remove_file(path);
         }
     }

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use ocaml::sys::Value;
 
+use crate::cpu::ThreadId;
+use crate::mutex::lock;
 use crate::{crash, dispositions};
 
 /// Who to signal. Shared by the eval thread and those who interrupt it.
@@ -23,6 +25,7 @@ pub struct Interrupt {
 
 struct Target {
     thread: libc::pthread_t,
+    id: ThreadId,
     signalled: bool,
 }
 
@@ -30,37 +33,43 @@ impl Interrupt {
     /// The calling thread begins an evaluation.
     pub fn begin(&self) {
         // SAFETY: no preconditions.
-        let thread = unsafe { libc::pthread_self() };
-        *self.lock() = Some(Target {
+        let (thread, id) = unsafe {
+            let (process, thread) = (libc::getpid(), libc::gettid());
+            (libc::pthread_self(), ThreadId { process, thread })
+        };
+        *lock(&self.running) = Some(Target {
             thread,
+            id,
             signalled: false,
         });
     }
 
     /// The evaluation is over: no signal is sent from here on.
     pub fn end(&self) {
-        if self.lock().take().is_some_and(|target| target.signalled) {
+        if lock(&self.running)
+            .take()
+            .is_some_and(|target| target.signalled)
+        {
             // A signal sent a moment ago is delivered when a system call returns, and
             // so before the next evaluation begins.
             std::thread::yield_now();
         }
     }
 
+    /// The thread that evaluates, while it does.
+    pub fn thread(&self) -> Option<ThreadId> {
+        lock(&self.running).as_ref().map(|target| target.id)
+    }
+
     /// Sends SIGINT to the eval thread. False, and nothing done, if no evaluation runs.
     pub fn send(&self) -> bool {
-        let mut running = self.lock();
+        let mut running = lock(&self.running);
         let Some(target) = running.as_mut() else {
             return false;
         };
         target.signalled = true;
         // SAFETY: the thread is in an evaluation that cannot end while the lock is held.
         unsafe { libc::pthread_kill(target.thread, libc::SIGINT) == 0 }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Target>> {
-        self.running
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -219,6 +228,8 @@ extern "C" fn handler(
         } else if FOREIGN_SEEN.swap(true, Ordering::Relaxed) {
             libc::_exit(128 + signal);
         } else {
+            // What follows is wanted.
+            crash::ending();
             libc::write(pipe, b"i".as_ptr().cast(), 1);
         }
         *libc::__errno_location() = errno;

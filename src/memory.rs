@@ -2,18 +2,8 @@
 
 use std::fs;
 
-/// Bytes that this process has in memory now.
-pub fn resident() -> u64 {
-    statm("self")
-}
-
-/// Bytes that another process has in memory now.
-pub fn resident_of(pid: i32) -> u64 {
-    statm(&pid.to_string())
-}
-
-/// The second field of `/proc/<process>/statm`, in pages.
-fn statm(process: &str) -> u64 {
+/// Bytes that a process has in memory now (`/proc/<process>/statm`, in pages).
+pub fn resident(process: u32) -> u64 {
     let pages = fs::read_to_string(format!("/proc/{process}/statm")).ok();
     let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * page_size()

@@ -97,7 +97,7 @@ pub fn directory() -> io::Result<PathBuf> {
 /// Writes all of `text` to a new file of mode 0600 and returns its path.
 pub fn store(name: &str, text: &mut impl Read) -> io::Result<PathBuf> {
     let directory = directory()?;
-    home::prune(&directory, KEPT);
+    home::prune(&directory, KEPT, |_| false);
     let prefix = format!("{name}-");
     let mut file = tempfile::Builder::new()
         .prefix(&prefix)
@@ -111,7 +111,7 @@ pub fn store(name: &str, text: &mut impl Read) -> io::Result<PathBuf> {
 /// Gives an unlinked file of mode 0600 on the same file system a name here.
 pub fn adopt(name: &str, file: &File) -> io::Result<PathBuf> {
     let directory = directory()?;
-    home::prune(&directory, KEPT);
+    home::prune(&directory, KEPT, |_| false);
     let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
     let link = |path: &Path| {
         Ok(linkat(

@@ -1,14 +1,16 @@
 //! Programs that topup runs, each in a process group of its own, so that it can be ended
 //! with all that it has started, and ends with topup.
 
+use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::mutex::lock;
 use crate::worker;
 
 /// The groups that run now.
@@ -73,8 +75,8 @@ pub fn remember(id: i32) {
 }
 
 /// Ends what runs and lets nothing more begin; to be called when the process is about to
-/// end.
-pub fn end_all() {
+/// end. Returns what was ended and not waited for.
+pub fn end_all() -> Vec<Pid> {
     let running = running();
     for stop in [Signal::TERM, Signal::KILL] {
         for group in running.iter() {
@@ -84,9 +86,38 @@ pub fn end_all() {
             std::thread::sleep(GRACE);
         }
     }
+    let ended = running.clone();
     std::mem::forget(running);
+    ended
+}
+
+/// Waits for children that have been ended. Who waits for one already may have been faster.
+pub fn wait_for(ended: impl IntoIterator<Item = Pid>) {
+    for group in ended {
+        let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED);
+    }
+}
+
+/// Waits for children that have ended and are nobody's: what the image of this process before
+/// this one has started and not handed on. To be called before user code runs.
+pub fn reap_strays() {
+    let pid = std::process::id();
+    let children = fs::read_to_string(format!("/proc/self/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let known = running();
+    for child in children
+        .split_whitespace()
+        .filter_map(|number| number.parse().ok())
+    {
+        if let Some(child) = Pid::from_raw(child).filter(|child| !known.contains(child)) {
+            let _ = waitid(
+                WaitId::Pid(child),
+                WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+            );
+        }
+    }
 }
 
 fn running() -> MutexGuard<'static, Vec<Pid>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&RUNNING)
 }

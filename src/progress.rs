@@ -1,8 +1,10 @@
 //! What a running call says of itself, for a client that asked for progress.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use crate::mutex::lock;
 
 /// Shared by the call, which says what it is doing, and the server, which passes it on.
 #[derive(Clone, Default)]
@@ -17,12 +19,12 @@ pub const EVERY: Duration = Duration::from_millis(500);
 impl Progress {
     /// From now on the call is where `says` says, whenever it is asked.
     pub fn at(&self, says: impl Fn() -> String + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(says));
+        *lock(&self.0) = Some(Box::new(says));
     }
 
     /// A short message: the time that the call has taken, and where it is.
     pub fn message(&self, elapsed: Duration) -> String {
-        let says = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let says = lock(&self.0);
         let seconds = elapsed.as_secs_f64();
         match says.as_ref().map(|says| says()).filter(|at| !at.is_empty()) {
             Some(at) => format!("{seconds:.1} s: {at}"),

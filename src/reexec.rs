@@ -165,7 +165,10 @@ pub fn keep_open(descriptor: BorrowedFd<'_>) -> io::Result<RawFd> {
     Ok(descriptor.as_raw_fd())
 }
 
-/// The descriptor ends with this image, as it would have but for [`keep_open`].
-pub fn close_on_exec(descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    Ok(fcntl_setfd(descriptor, FdFlags::CLOEXEC)?)
+/// What the image before this one has kept open, which ends with this one. To be called once
+/// for each number that was handed over.
+pub fn take_back(number: RawFd) -> io::Result<File> {
+    let file = adopt::file(number);
+    fcntl_setfd(&file, FdFlags::CLOEXEC)?;
+    Ok(file)
 }

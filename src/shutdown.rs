@@ -11,6 +11,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::signals::STOPS;
 use crate::{crash, interrupt};
 
 /// Cancels the returned token at the first signal. A second one ends the process at once.
@@ -45,6 +46,14 @@ pub fn on_signal(outlives_terminal: bool) -> io::Result<CancellationToken> {
         token.cancel();
     });
     Ok(shutdown)
+}
+
+/// In a worker: nobody is there who would let it go on if it stopped itself.
+pub fn stops_do_nothing() -> io::Result<()> {
+    for signal in STOPS {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
+    Ok(())
 }
 
 /// Writes fail with an error; by default these signals end the process. Rust ignores

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::io::fcntl_dupfd_cloexec;
 
 use crate::capture::Capture;
 use crate::descriptors;
@@ -21,12 +21,6 @@ pub struct Private {
     pub input: OwnedFd,
     pub output: OwnedFd,
     pub log: File,
-}
-
-/// A descriptor of the image before this one, which is private again.
-pub fn own(file: File) -> io::Result<File> {
-    fcntl_setfd(&file, FdFlags::CLOEXEC)?;
-    Ok(file)
 }
 
 /// Nothing behind fd 0, and a capture behind 1 and 2.

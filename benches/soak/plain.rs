@@ -65,7 +65,7 @@ impl Plain {
             self.wait();
             self.before = self.resident();
         }
-        if self.fed % AHEAD == 0 {
+        if self.fed.is_multiple_of(AHEAD) {
             self.wait();
         }
     }

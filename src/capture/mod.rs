@@ -11,19 +11,20 @@ mod stream;
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rustix::io::fcntl_getfd;
 use serde::{Deserialize, Serialize};
 
+use crate::mutex::lock;
 use crate::overflow::Cut;
-use crate::reexec::{close_on_exec, keep_open};
-use crate::{adopt, stdio};
+use crate::reexec::{keep_open, take_back};
+use crate::stdio;
 pub use place::IN_MEMORY;
 use place::Place;
-use stream::{Stream, copy, length, lock, read};
+use stream::{Stream, copy, length, read};
 
 /// The files behind fds 1 and 2. Owned by the eval thread.
 pub struct Capture {
@@ -116,19 +117,16 @@ impl Shared {
 
     fn leave(&self) -> io::Result<StreamLeft> {
         let file = lock(&self.file);
-        keep_open(file.as_fd())?;
         Ok(StreamLeft {
-            file: file.as_raw_fd(),
+            file: keep_open(file.as_fd())?,
             is_in_memory: self.in_memory.load(Ordering::Relaxed),
             offset: self.offset.load(Ordering::Relaxed),
         })
     }
 
     fn resume(left: StreamLeft) -> io::Result<Shared> {
-        let file = adopt::file(left.file);
-        close_on_exec(file.as_fd())?;
         let shared = Shared::new(Place {
-            file,
+            file: take_back(left.file)?,
             is_in_memory: left.is_in_memory,
         });
         shared.offset.store(left.offset, Ordering::Relaxed);

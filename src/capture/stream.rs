@@ -5,13 +5,14 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::Shared;
 use super::place::{IN_MEMORY, Place, is_full, is_low, is_nearly_too_long};
+use crate::mutex::lock;
 use crate::overflow::{self, Cut};
 
 pub struct Stream {
@@ -230,8 +231,4 @@ pub fn copy(file: &File, name: &str, start: u64, end: u64) -> io::Result<PathBuf
 
 pub fn length(file: &File) -> u64 {
     file.metadata().map_or(0, |metadata| metadata.len())
-}
-
-pub fn lock(file: &Mutex<File>) -> MutexGuard<'_, File> {
-    file.lock().unwrap_or_else(PoisonError::into_inner)
 }

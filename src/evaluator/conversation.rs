@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::capture::Meter;
 use crate::end::End;
+use crate::mutex::lock;
 use crate::session::{Journal, Line};
 use crate::stdio;
 
@@ -98,26 +99,34 @@ impl Conversation {
     /// What the worker says to a request, or has said to it.
     async fn answer(&self, line: &[u8], descriptors: &[OwnedFd]) -> io::Result<Line> {
         if !descriptors.is_empty() {
-            *lock(&self.outstanding) = Outstanding::Copy;
-            let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-            return self.exchange(line, &descriptors).await;
+            return self.ask(line, descriptors, Outstanding::Copy).await;
         }
         let journal = Arc::clone(&lock(&self.journal));
         if let Some(reply) = journal.reply_of_before() {
             return Ok(reply);
         }
-        let outstanding = self.outstanding();
-        let reply = if journal.was_sent() && outstanding == Outstanding::Job {
-            self.reply().await?
-        } else {
-            if outstanding != Outstanding::None {
-                self.reply().await?;
-            }
-            *lock(&self.outstanding) = Outstanding::Job;
-            self.exchange(line, &[]).await?
+        let reply = match journal.was_sent() && self.outstanding() == Outstanding::Job {
+            true => self.reply().await?,
+            false => self.ask(line, &[], Outstanding::Job).await?,
         };
         journal.add(&reply);
         Ok(reply)
+    }
+
+    /// Sends a request, once the worker has nothing else to say.
+    async fn ask(
+        &self,
+        line: &[u8],
+        descriptors: &[OwnedFd],
+        what: Outstanding,
+    ) -> io::Result<Line> {
+        if self.outstanding() != Outstanding::None {
+            // Of the image before this one: nobody waits for it.
+            self.reply().await?;
+        }
+        *lock(&self.outstanding) = what;
+        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        self.exchange(line, &descriptors).await
     }
 
     /// Sends a request and receives its reply.
@@ -229,8 +238,4 @@ impl Conversation {
         *lock(&self.outstanding) = outstanding;
         *lock(&self.groups) = groups;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

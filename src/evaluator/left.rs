@@ -1,7 +1,7 @@
 //! A worker, from one image of the server's process to the next.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use rustix::process::Pid;
@@ -9,11 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Worker;
 use super::conversation::{Conversation, Outstanding};
-use crate::adopt;
 use crate::bytes::Bytes;
 use crate::capture::{Meter, StreamLeft};
 use crate::process_group;
-use crate::reexec::{close_on_exec, keep_open};
+use crate::reexec::{keep_open, take_back};
 
 /// What the next image needs of a worker, which is none the wiser.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,10 +33,9 @@ impl Worker {
             return Ok(None);
         }
         let (socket, bytes) = self.conversation().left();
-        keep_open(socket)?;
         let left = WorkerLeft {
             pid: self.pid(),
-            socket: socket.as_raw_fd(),
+            socket: keep_open(socket)?,
             streams: self.meter().leave()?,
             bytes: Bytes(bytes),
             outstanding: self.conversation().outstanding(),
@@ -50,10 +48,9 @@ impl Worker {
 
     /// The worker that the image before this one left. To be called once for each.
     pub fn resume(left: WorkerLeft) -> io::Result<Worker> {
-        let socket = OwnedFd::from(adopt::file(left.socket));
-        close_on_exec(socket.as_fd())?;
+        let socket = take_back(left.socket)?;
         let meter = Meter::resume(left.streams)?;
-        let conversation = Conversation::new(socket, meter.clone())?;
+        let conversation = Conversation::new(socket.into(), meter.clone())?;
         conversation.resume(left.bytes.0, left.outstanding, left.groups);
         let pid = Pid::from_raw(left.pid).ok_or(io::ErrorKind::InvalidData)?;
         Worker::watch(pid, meter, Arc::new(conversation))

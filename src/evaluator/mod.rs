@@ -2,6 +2,7 @@
 
 mod conversation;
 mod left;
+mod patience;
 mod reaper;
 mod recovery;
 mod soon;
@@ -15,12 +16,12 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-use crate::Variant;
 pub use crate::bridge::Runtime;
 use soon::soon;
 
 use crate::capture::{Capture, Meter};
 use crate::checkpoint::Checkpoints;
+use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::EvaluatorError;
 pub use crate::eval_thread::{EvalThread, Evaluated, Run};
@@ -28,6 +29,7 @@ use crate::job::{Eval, Job};
 use crate::overflow::Cut;
 use crate::phrase_log::PhraseLog;
 use crate::settings::Settings;
+use crate::{Variant, memory};
 pub use left::WorkerLeft;
 use thread::Thread;
 pub use worker::Worker;
@@ -255,11 +257,19 @@ impl Evaluator {
         }
     }
 
-    fn resident(&self) -> u64 {
+    /// The thread that evaluates, while it does.
+    fn thread(&self) -> Option<ThreadId> {
         match &self.toplevel {
-            Toplevel::Thread(_) => crate::memory::resident(),
-            Toplevel::Worker(worker) => crate::memory::resident_of(worker.pid()),
+            Toplevel::Thread(thread) => thread.id(),
+            Toplevel::Worker(worker) => Some(worker.thread()),
         }
+    }
+
+    fn resident(&self) -> u64 {
+        memory::resident(match &self.toplevel {
+            Toplevel::Thread(_) => std::process::id(),
+            Toplevel::Worker(worker) => worker.pid().unsigned_abs(),
+        })
     }
 
     fn written(&self) -> u64 {

@@ -55,11 +55,6 @@ pub fn watch(
     Ok(end)
 }
 
-/// Waits for a child of this process that has been killed.
-pub fn wait_for(pid: Pid) {
-    let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED);
-}
-
 fn end_of(status: &WaitIdStatus) -> End {
     match (status.terminating_signal(), status.exit_status()) {
         (Some(signal), _) => End::Signal(signal),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::{self, MissedTickBehavior};
 
-use super::supervise::{REPEAT, STRONGER};
+use super::patience::STRONGER;
+use super::supervise::REPEAT;
 use super::{Evaluator, Stop, Toplevel};
 use crate::bridge;
 use crate::error::EvaluatorError;
@@ -14,7 +15,11 @@ use crate::outcome::Recovered;
 /// What a phrase may take when the log is run again.
 const REPLAYED_PHRASE: Duration = Duration::from_secs(60);
 /// The same, in looks at it; time in which the whole process stands still does not count.
-const LOOKS: u32 = (REPLAYED_PHRASE.as_millis() / REPEAT.as_millis()) as u32;
+const LOOKS: u32 = looks(REPLAYED_PHRASE);
+
+const fn looks(time: Duration) -> u32 {
+    (time.as_millis() / REPEAT.as_millis()) as u32
+}
 
 impl Evaluator {
     /// Runs the phrases of the log again, in a fresh process. One that takes too long is
@@ -46,7 +51,7 @@ impl Evaluator {
             let now = self.replaying();
             looks = if now == at { looks + 1 } else { 0 };
             at = now;
-            if looks > LOOKS + STRONGER {
+            if looks > LOOKS + self::looks(STRONGER) {
                 self.stuck(Stop::Timeout(REPLAYED_PHRASE));
                 looks = 0;
             } else if looks > LOOKS {

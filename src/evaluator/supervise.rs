@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{self, MissedTickBehavior};
 
+use super::patience::{Patience, STRONGER};
 use super::soon::{Reply, SOON};
 use super::{Evaluator, Stop};
 use crate::capture::Meter;
@@ -16,51 +17,6 @@ const GROWTH: u64 = 64 << 20;
 const MEASURE: Duration = Duration::from_millis(10);
 /// How often the interrupt is repeated until the evaluation ends.
 pub(super) const REPEAT: Duration = Duration::from_millis(50);
-/// So often the interrupt is repeated, for two seconds, before something stronger comes. It
-/// is counted: time in which the whole process stands still is no patience.
-pub(super) const STRONGER: u32 = 40;
-
-/// How often an interrupt is still repeated before something stronger comes.
-struct Patience {
-    repeats: u32,
-    /// Whether the garbage collector had its time.
-    scanned: bool,
-}
-
-impl Default for Patience {
-    fn default() -> Patience {
-        Patience {
-            repeats: STRONGER,
-            scanned: false,
-        }
-    }
-}
-
-impl Patience {
-    /// The interrupt was repeated. True once.
-    fn is_over(&mut self, resident: impl FnOnce() -> u64) -> bool {
-        self.repeats -= 1;
-        if self.repeats > 0 {
-            return false;
-        }
-        let more = scan(resident());
-        if more > 0 && !std::mem::replace(&mut self.scanned, true) {
-            self.repeats = more;
-            return false;
-        }
-        self.repeats = u32::MAX;
-        true
-    }
-}
-
-/// What the garbage collector may take to walk through so many bytes, a deep stack above
-/// all, before the interrupt comes to be seen; in repetitions of it.
-fn scan(resident: u64) -> u32 {
-    const BYTES_PER_SECOND: u64 = 256 << 20;
-    let milliseconds = 1000 * resident / BYTES_PER_SECOND;
-    u32::try_from(milliseconds / REPEAT.as_millis() as u64).unwrap_or(u32::MAX)
-}
-
 impl Evaluator {
     /// The limit that the evaluation has passed, which began with so much `written` and
     /// `resident`.
@@ -88,7 +44,7 @@ impl Evaluator {
         cancel: impl Future<Output = ()>,
     ) -> (Reply<T>, Option<Stop>) {
         let mut stop = None;
-        let mut patience = Patience::default();
+        let mut patience = Patience::of(STRONGER);
         let resident = self.resident();
         tokio::pin!(cancel);
         let deadline = time::sleep(limit.unwrap_or(Duration::MAX).saturating_sub(SOON));
@@ -104,7 +60,7 @@ impl Evaluator {
                 result = &mut finished => return (result, stop),
                 _ = repeat.tick(), if stop.is_some() => {
                     self.interrupt();
-                    if patience.is_over(|| self.resident()) {
+                    if patience.is_over(self.thread(), || self.resident()) {
                         self.stuck(stop.unwrap_or(Stop::Cancelled));
                     }
                     continue;
@@ -121,7 +77,7 @@ impl Evaluator {
             stop = Some(reason);
             if let Stop::Memory(_) = reason {
                 // The kernel has less.
-                patience.repeats = STRONGER / 4;
+                patience = Patience::of(STRONGER / 4);
             }
             repeat.reset_immediately();
         }

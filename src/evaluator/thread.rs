@@ -1,6 +1,6 @@
 //! The toplevel on the eval thread of this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,11 +9,13 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Runtime, Stop, ended};
 use crate::capture::Capture;
+use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::{BootError, EvaluatorError};
 use crate::eval_thread::EvalThread;
 use crate::interrupt::Interrupt;
 use crate::job::Job;
+use crate::mutex::lock;
 use crate::phrase_log::PhraseLog;
 use crate::{Variant, crash, stack, user_code};
 
@@ -77,6 +79,10 @@ impl Thread {
         self.interrupt.send();
     }
 
+    pub fn id(&self) -> Option<ThreadId> {
+        self.interrupt.thread()
+    }
+
     pub fn stuck(&self, stop: Stop) {
         if let Some(ends) = &self.ends {
             let _ = ends.send(End::Stuck(stop));
@@ -84,16 +90,15 @@ impl Thread {
     }
 
     pub fn log(&self) -> MutexGuard<'_, PhraseLog> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.log)
     }
 
     pub fn skip(&self, skip: Vec<usize>) {
-        *self.skipped.lock().unwrap_or_else(PoisonError::into_inner) = skip;
+        *lock(&self.skipped) = skip;
     }
 
     pub fn skipped(&self) -> Vec<usize> {
-        let skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
-        skipped.clone()
+        lock(&self.skipped).clone()
     }
 
     pub async fn booted(&self) -> Result<(), EvaluatorError> {

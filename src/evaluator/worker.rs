@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::conversation::{Conversation, Request};
 use super::{Evaluator, ended};
 use crate::capture::Meter;
+use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::job::Job;
@@ -186,6 +187,14 @@ impl Worker {
         self.pid.as_raw_nonzero().get()
     }
 
+    /// Its one thread.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId {
+            process: self.pid(),
+            thread: self.pid(),
+        }
+    }
+
     pub fn meter(&self) -> Meter {
         self.meter.clone()
     }
@@ -209,7 +218,7 @@ impl Drop for Unwatched {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             let _ = kill_process(pid, Signal::KILL);
-            super::reaper::wait_for(pid);
+            process_group::wait_for([pid]);
         }
     }
 }

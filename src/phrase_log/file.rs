@@ -1,6 +1,6 @@
 //! The file of a phrase log, which belongs to one process: that holds a lock on it.
 
-use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -110,10 +110,26 @@ fn options() -> OpenOptions {
     options
 }
 
+/// `~/.topup/logs`, with room for one more.
+pub fn folder() -> io::Result<PathBuf> {
+    let folder = home::folder("logs")?;
+    home::prune(&folder, KEPT, is_of_a_live_server);
+    Ok(folder)
+}
+
+/// A named session's log is wanted after its process has ended, as long as the server lives
+/// whose number begins its name.
+fn is_of_a_live_server(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let number = name
+        .strip_suffix(".ml")
+        .and_then(|name| name.split_once('-'));
+    number.is_some_and(|(process, _)| Path::new("/proc").join(process).exists())
+}
+
 /// A private file with `contents`, locked.
 pub fn private(contents: &[u8]) -> io::Result<LogFile> {
-    let folder = home::folder("logs")?;
-    home::prune(&folder, KEPT);
+    let folder = folder()?;
     let prefix = format!("{}-", std::process::id());
     let file = home::new_file(&folder, &prefix, ".ml", options())?;
     lock(file.as_file())?;
@@ -169,18 +185,4 @@ fn lock(file: &File) -> io::Result<()> {
         rustix::io::Errno::WOULDBLOCK => io::Error::other("another topup writes its log there"),
         error => error.into(),
     })
-}
-
-/// A source that is followed by a record: its last phrase may lack its end.
-pub fn ended(source: &[u8]) -> Cow<'_, [u8]> {
-    if source.is_empty() || source.ends_with(b";;\n") {
-        return Cow::Borrowed(source);
-    }
-    Cow::Owned([source, b"\n;;\n"].concat())
-}
-
-/// Adds a record.
-pub fn add(records: &mut Vec<u8>, phrase: &[u8]) {
-    records.extend_from_slice(phrase);
-    records.push(b'\n');
 }

@@ -6,11 +6,13 @@
 //! succeeded. The file belongs to one process, which holds a lock on it.
 
 mod file;
+mod replay;
 
 use std::io;
 use std::path::PathBuf;
 
-use file::{LogFile, add, claim, ended, private, replace};
+pub use file::folder;
+use file::{LogFile, claim, private, replace};
 
 /// Where the log is: what `TOPUP_LOG` says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -106,33 +108,6 @@ impl PhraseLog {
                 log.begin_somehow(contents, false);
                 log
             }
-        }
-    }
-
-    /// What is in the log is about to be run again: returns it. With `contents` that takes
-    /// the place of what is there, whose phrases have been run already.
-    pub fn begin_recovery(&mut self, contents: Option<Vec<u8>>) -> Result<Vec<u8>, String> {
-        let Some(contents) = contents else {
-            let (source, _) = self.contents()?;
-            self.phrases = 0;
-            self.replayed = Some(Vec::new());
-            return Ok(source);
-        };
-        let (done, _) = self.contents()?;
-        self.begin_somehow(&contents, false);
-        self.replayed = Some(done);
-        Ok(contents)
-    }
-
-    /// Goes on in a file of its own at `path`, with what it holds: another process has the
-    /// old one. What is at `path` is moved aside.
-    pub fn part(&mut self, path: PathBuf) {
-        match self.contents() {
-            Ok((contents, _)) => {
-                self.place = Place::At(path);
-                self.begin_somehow(&contents, true);
-            }
-            Err(reason) => self.state = State::Unavailable(format!("{reason}; {REMEDY}")),
         }
     }
 
@@ -234,27 +209,6 @@ impl PhraseLog {
         Ok(())
     }
 
-    /// Begins a new log that holds the source of a checkpoint, which is about to be run.
-    pub fn begin_replay(&mut self, source: &[u8]) -> Result<(), String> {
-        if let State::Unavailable(reason) = &self.state {
-            return Err(reason.clone());
-        }
-        self.begin(&ended(source), true)?;
-        self.phrases = 0;
-        self.replayed = Some(Vec::new());
-        Ok(())
-    }
-
-    /// The replay is over; if it was not `complete`, the log holds what succeeded, and with
-    /// `keep_old` what it held is kept like any old log. Returns how many phrases did.
-    pub fn end_replay(&mut self, complete: bool, keep_old: bool) -> usize {
-        let replayed = self.replayed.take().unwrap_or_default();
-        if !complete {
-            self.begin_somehow(&replayed, keep_old);
-        }
-        self.phrases
-    }
-
     fn begin(&mut self, contents: &[u8], keep_old: bool) -> Result<(), String> {
         if let State::Unavailable(_) = self.state {
             return Ok(());
@@ -296,4 +250,9 @@ fn fresh(place: &Place, contents: &[u8], keep_old: bool) -> io::Result<LogFile> 
         Place::At(path) => replace(path, contents, keep_old),
         _ => private(contents),
     }
+}
+
+fn add(records: &mut Vec<u8>, phrase: &[u8]) {
+    records.extend_from_slice(phrase);
+    records.push(b'\n');
 }

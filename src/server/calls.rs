@@ -180,8 +180,13 @@ impl Server {
             return;
         };
         self.pending_bytes -= pending.line.len();
+        self.answer(&id, &pending, answer);
+    }
+
+    /// Replies to a call, unless its client has taken it back.
+    pub fn answer(&mut self, id: &Id, pending: &Pending, answer: Answer) {
         let result = messages::call_result(pending.revision, answer, self.log());
-        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(&id, Ok(result)));
+        let reply = (!pending.withdrawn).then(|| jsonrpc::reply(id, Ok(result)));
         self.send(pending.batch, reply);
     }
 
@@ -192,7 +197,7 @@ impl Server {
     }
 
     /// Sends a reply, with those of its batch if it belongs to one.
-    pub(super) fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
+    pub fn send(&mut self, batch: Option<BatchId>, reply: Option<String>) {
         let line = match batch {
             Some(batch) => self.batches.settle(batch, reply),
             None => reply,

@@ -2,27 +2,29 @@
 //! for one call while another can be answered.
 
 mod calls;
+mod image;
 mod pending;
 mod rival;
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::bytes::Bytes;
 use crate::end::End;
+use crate::mutex::lock;
 use crate::protocol::batch::Batches;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
 use crate::protocol::messages;
 use crate::router::Router;
-use crate::session::Line;
 use crate::tools::Answer;
 use crate::transport::{Connection, Message, Room};
 use calls::Server;
+use image::add_line;
+pub use image::{Rest, Resumed};
 pub use rival::Rivals;
 use rival::{Suspicion, Watch};
 
@@ -56,46 +58,6 @@ pub enum Served {
     Done,
     /// The process has come to its end, and the next image of it goes on from here.
     Fell(Rest),
-}
-
-/// What a connection's next server needs.
-pub struct Rest {
-    /// Input that is not answered, as it came.
-    pub unread: Vec<u8>,
-    /// What the handshake settled.
-    pub negotiation: Negotiation,
-    /// Calls that go on elsewhere, by id, and what they were told there. They are among the
-    /// input that is not answered.
-    pub calls: Vec<(Id, Vec<Bytes>)>,
-    pub end: End,
-}
-
-impl Rest {
-    /// There was no client.
-    pub fn of_nobody(end: End) -> Rest {
-        Rest {
-            unread: Vec::new(),
-            negotiation: Negotiation::default(),
-            calls: Vec::new(),
-            end,
-        }
-    }
-}
-
-/// The calls that went on while this process went on in another image.
-#[derive(Default)]
-pub struct Resumed(HashMap<Id, Vec<Bytes>>);
-
-impl Resumed {
-    pub fn new(calls: Vec<(Id, Vec<Bytes>)>) -> Resumed {
-        Resumed(calls.into_iter().collect())
-    }
-
-    /// What the call was told; once.
-    fn take(&mut self, id: &Id) -> Option<Vec<Line>> {
-        let replies = self.0.remove(id)?;
-        Some(replies.into_iter().map(|reply| reply.0).collect())
-    }
 }
 
 /// Serves one connection until the client has gone, `shutdown` is cancelled, or something
@@ -166,7 +128,7 @@ pub async fn serve(
                 while let Ok(message) = incoming.try_recv() {
                     add_line(&mut rest, &message.line);
                 }
-                rest.extend(unread.lock().unwrap_or_else(PoisonError::into_inner).rest());
+                rest.extend(lock(&unread).rest());
                 return Served::Fell(Rest {
                     unread: rest,
                     negotiation: server.negotiation,
@@ -190,11 +152,4 @@ pub async fn serve(
 async fn next(incoming: &mut mpsc::Receiver<Message>, room: &Room) -> Option<Message> {
     room.wait().await;
     incoming.recv().await
-}
-
-fn add_line(lines: &mut Vec<u8>, line: &[u8]) {
-    lines.extend_from_slice(line);
-    if !line.ends_with(b"\n") {
-        lines.push(b'\n');
-    }
 }

@@ -19,7 +19,7 @@ impl Service<'_> {
     ) -> String {
         let failed = match self.hand_over(client, socket, &rest) {
             Ok((handover, log)) => {
-                process_group::end_all();
+                process_group::wait_for(process_group::end_all());
                 self.beginning.again(&handover, [&rest.unread, &log])
             }
             Err(error) => error,

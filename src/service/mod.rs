@@ -24,7 +24,9 @@ use crate::server::{self, Rest, Resumed, Rivals, Served};
 use crate::session::{Hosts, Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
-use crate::{Variant, crash, descriptors, logging, shutdown, stdio, transport, user_code};
+use crate::{
+    Variant, crash, descriptors, logging, process_group, shutdown, stdio, transport, user_code,
+};
 
 /// What there is when serving begins.
 pub struct Prepared {
@@ -171,6 +173,7 @@ impl<'a> Service<'a> {
         let resumed = self.router.registry().resume(handover.sessions);
         resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
         self.router.hosts().resume(handover.hosts);
+        process_group::reap_strays();
         let negotiation = Negotiation::resume(handover.revision.as_deref(), handover.is_topup);
         self.before = Some((unread, negotiation, Resumed::new(handover.calls)));
         self.earlier_ends = handover.ends;

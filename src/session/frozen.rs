@@ -78,7 +78,7 @@ impl Frozen {
                 path: checkpoint.path,
                 source: checkpoint.source.0,
                 phrases: checkpoint.phrases,
-                evaluator: Arc::new(launcher.resume(checkpoint.worker)?),
+                evaluator: Arc::new(launcher.resume(Some(checkpoint.worker))?),
             });
         }
         Ok(())
@@ -115,7 +115,7 @@ impl Turn<'_> {
         let log = named.launcher.log(&named.name);
         match named.launcher.copy(&evaluator, log).await {
             Ok(copy) => {
-                named.set_prewarmed(None);
+                named.forget_prewarm();
                 self.session.go_on_with(copy);
                 Some(phrases)
             }

@@ -3,7 +3,9 @@
 //! without anything being done twice.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+
+use super::lock;
 
 /// A reply's JSON.
 pub type Line = Vec<u8>;
@@ -67,6 +69,6 @@ impl Journal {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -13,8 +13,7 @@ use rustix::process::{Pid, getpid, set_child_subreaper};
 use crate::capture::Meter;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluator, Worker, WorkerLeft};
-use crate::home;
-use crate::phrase_log::Place;
+use crate::phrase_log::{self, Place};
 use crate::reexec::Beginning;
 use crate::settings::Settings;
 use crate::worker::{self, Join};
@@ -92,20 +91,14 @@ impl Launcher {
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
-    /// The toplevel of a worker that the image of this process before this one left.
-    pub fn resume(&self, left: WorkerLeft) -> io::Result<Evaluator> {
-        Ok(Evaluator::of_worker(
-            Worker::resume(left)?,
-            self.settings.clone(),
-        ))
-    }
-
-    /// The toplevel of a worker that had ended by then.
-    pub fn ended(&self) -> io::Result<Evaluator> {
-        Ok(Evaluator::of_worker(
-            Worker::that_has_ended()?,
-            self.settings.clone(),
-        ))
+    /// The toplevel of a worker that the image of this process before this one left; of one
+    /// that has ended, if it left none.
+    pub fn resume(&self, left: Option<WorkerLeft>) -> io::Result<Evaluator> {
+        let worker = match left.and_then(|left| Worker::resume(left).ok()) {
+            Some(worker) => worker,
+            None => Worker::that_has_ended()?,
+        };
+        Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
     fn join(&self, log: Option<PathBuf>) -> Join {
@@ -113,12 +106,13 @@ impl Launcher {
         Join { server, log }
     }
 
-    /// Where the phrase log of the session `name` is; `None` if there is to be none.
+    /// Where the phrase log of the session `name` is; `None` if there is to be none. The
+    /// oldest of those that nobody needs go.
     pub fn log(&self, name: &str) -> Option<PathBuf> {
         if self.settings.phrase_log == Place::Off {
             return None;
         }
-        let folder = home::folder("logs");
+        let folder = phrase_log::folder();
         // A file that cannot be made is the worker's to complain of.
         let folder = folder.unwrap_or_else(|_| PathBuf::from("/nonexistent"));
         Some(folder.join(format!("{}-{name}.ml", std::process::id())))

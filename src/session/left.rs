@@ -73,18 +73,21 @@ impl Registry {
     pub fn resume(&self, left: SessionsLeft) -> io::Result<()> {
         self.frozen.resume(left.frozen, &self.launcher)?;
         for pool in left.pools {
-            let template = pool.template.map(|left| self.launcher.resume(left));
+            let template = pool.template.map(|left| self.launcher.resume(Some(left)));
             let template = template.transpose()?.map(Arc::new);
             let mut members = Vec::new();
             for member in pool.members {
-                let evaluator = match member.worker {
-                    Some(left) => self.launcher.resume(left)?,
-                    None => self.launcher.ended()?,
-                };
+                let evaluator = self.launcher.resume(member.worker)?;
                 let (launcher, frozen) = (Arc::clone(&self.launcher), Arc::clone(&self.frozen));
                 let prewarm = pool.recipe.prewarm.clone();
-                let named = Named::new(member.name, launcher, frozen, prewarm, template.clone(), 0);
-                named.set_prewarmed(member.prewarmed);
+                let named = Named::new(
+                    member.name,
+                    launcher,
+                    frozen,
+                    prewarm,
+                    template.clone(),
+                    member.prewarmed,
+                );
                 let session = Session::named(Arc::new(evaluator), named);
                 *lock(&session.notice) = member.notice;
                 members.push(Arc::new(session));

@@ -15,10 +15,10 @@ mod pool;
 mod recipes;
 mod registry;
 mod ssh;
-mod ticket;
+mod turn;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio_util::sync::CancellationToken;
 
@@ -31,13 +31,11 @@ pub use left::SessionsLeft;
 pub use local::recovery;
 pub use recipes::{Changes, Recipe};
 pub use registry::{Listed, Registry, Started};
-pub use ticket::Ticket;
+pub use turn::{Ticket, Turn};
 
-use crate::checkpoint::Checkpoints;
 use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluated, Evaluation, Evaluator, Run};
-use crate::job::{Eval, Job, Log, Reset, Restore};
-use crate::overflow::Cut;
+use crate::evaluator::Evaluator;
+use crate::mutex::lock;
 use crate::tools::{Failure, Phase};
 use crate::transport::Room;
 use named::Named;
@@ -52,6 +50,8 @@ pub struct Session {
     current: Mutex<Option<CancellationToken>>,
     /// What the next evaluation is to say of the session.
     notice: Mutex<Option<String>>,
+    /// Whether it was stopped: who waits for a turn gets none.
+    stopped: AtomicBool,
 }
 
 impl Session {
@@ -72,6 +72,7 @@ impl Session {
             queue: Default::default(),
             current: Default::default(),
             notice: Default::default(),
+            stopped: Default::default(),
         }
     }
 
@@ -80,7 +81,8 @@ impl Session {
     pub async fn turn(&self, ticket: &Ticket) -> Result<Turn<'_>, Failure> {
         let place = tokio::select! {
             biased;
-            _ = ticket.cancel.cancelled() => {
+            // What runs already must be stopped, not left alone.
+            _ = ticket.cancel.cancelled(), if !ticket.journal.is_resumed() => {
                 return Err(Failure::new(Phase::Route, "cancelled before it began"));
             }
             place = self.place(&ticket.room) => place,
@@ -95,10 +97,12 @@ impl Session {
         match &self.named {
             None => ticket.begin(),
             Some(named) => {
+                self.unless_stopped()?;
                 if let Some(failure) = self.ended_in(ticket) {
                     return Err(failure);
                 }
                 named.bring_back(&turn).await?;
+                self.unless_stopped()?;
                 if let Some(worker) = self.evaluator().worker() {
                     ticket.journal.begin();
                     worker.keep(&ticket.journal);
@@ -106,6 +110,17 @@ impl Session {
             }
         }
         Ok(turn)
+    }
+
+    fn unless_stopped(&self) -> Result<(), Failure> {
+        if !self.stopped.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let text = format!(
+            "session {:?} was stopped before this call began",
+            self.name()
+        );
+        Err(Failure::new(Phase::Route, text))
     }
 
     /// What a call gets that was in flight when this process went on in another image, if its
@@ -148,6 +163,15 @@ impl Session {
         });
     }
 
+    /// Ends a named session's process, whatever runs there; completes when it is gone.
+    pub async fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        if let Some(worker) = self.evaluator().worker() {
+            worker.kill();
+            worker.gone().await;
+        }
+    }
+
     /// Interrupts the turn that is on. False if there is none.
     pub fn cancel(&self) -> bool {
         match self.current().as_ref() {
@@ -167,108 +191,4 @@ impl Session {
     fn current(&self) -> MutexGuard<'_, Option<CancellationToken>> {
         lock(&self.current)
     }
-}
-
-/// A caller's time with the toplevel.
-pub struct Turn<'a> {
-    session: &'a Session,
-    stop: CancellationToken,
-    _place: tokio::sync::MutexGuard<'a, ()>,
-}
-
-impl Turn<'_> {
-    /// Runs `source`; see [`Evaluator::eval`].
-    pub async fn eval(
-        &self,
-        source: String,
-        timeout: Option<Duration>,
-    ) -> Result<Evaluation, EvaluatorError> {
-        let evaluator = self.session.evaluator();
-        let limit = timeout.or(evaluator.limit());
-        self.run_within(limit, Eval { source }).await
-    }
-
-    /// Runs the source of a checkpoint in a fresh toplevel; also returns how many of its
-    /// phrases succeeded. The phrase log then holds those.
-    pub async fn restore(
-        &self,
-        source: Vec<u8>,
-    ) -> Result<Run<(Evaluated, usize)>, EvaluatorError> {
-        self.forget_prewarm();
-        let source = crate::bytes::Bytes(source);
-        self.run_within(None, Restore { source }).await
-    }
-
-    /// A fresh toplevel with a new phrase log.
-    pub async fn reset(&self) -> Result<Run<()>, EvaluatorError> {
-        self.forget_prewarm();
-        self.run_within(None, Reset {}).await
-    }
-
-    fn forget_prewarm(&self) {
-        if let Some(named) = &self.session.named {
-            named.set_prewarmed(None);
-        }
-    }
-
-    /// Does what may run user code, within the default time limit.
-    pub async fn run<T, J: Job<Done = Run<T>>>(&self, job: J) -> Result<Run<T>, EvaluatorError> {
-        let limit = self.session.evaluator().limit();
-        self.run_within(limit, job).await
-    }
-
-    /// The same, with a time limit of the caller's.
-    pub async fn run_within<T, J: Job<Done = Run<T>>>(
-        &self,
-        limit: Option<Duration>,
-        job: J,
-    ) -> Result<Run<T>, EvaluatorError> {
-        let evaluator = self.session.evaluator();
-        let run = evaluator.run(job, limit, self.stopped()).await?;
-        // Said with the next report of an evaluation, which often is this one's.
-        if let Some(notice) = &run.notice {
-            self.session.notify(notice.clone());
-        }
-        Ok(run)
-    }
-
-    /// Does what runs no user code.
-    pub async fn ask<J: Job>(&self, job: J) -> Result<J::Done, EvaluatorError> {
-        self.session.evaluator().ask(job).await
-    }
-
-    /// The text of the phrase log and its number of phrases.
-    pub async fn log(&self) -> Result<(Vec<u8>, usize), EvaluatorError> {
-        let (log, phrases) = self.ask(Log {}).await?;
-        Ok((log.0, phrases))
-    }
-
-    /// What the caller must be told of the session; once.
-    pub fn notice(&self) -> Option<String> {
-        lock(&self.session.notice).take()
-    }
-
-    /// Completes when somebody asks this turn to stop.
-    pub async fn stopped(&self) {
-        self.stop.cancelled().await
-    }
-
-    /// A text as a reply shows it.
-    pub fn cut(&self, name: &str, text: String) -> Cut {
-        self.session.evaluator().cut(name, text)
-    }
-
-    pub fn checkpoints(&self) -> Checkpoints {
-        self.session.evaluator().checkpoints()
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        *self.session.current() = None;
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

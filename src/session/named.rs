@@ -41,10 +41,10 @@ impl Named {
         frozen: Arc<Frozen>,
         prewarm: Option<PathBuf>,
         template: Option<Arc<Evaluator>>,
-        phrases: usize,
+        prewarmed: Option<usize>,
     ) -> Named {
         let state = State {
-            prewarmed: Some(phrases),
+            prewarmed,
             ends: Vec::new(),
         };
         Named {
@@ -63,8 +63,9 @@ impl Named {
         lock(&self.state).prewarmed
     }
 
-    pub fn set_prewarmed(&self, phrases: Option<usize>) {
-        lock(&self.state).prewarmed = phrases;
+    /// The session begins afresh, without its prewarm.
+    pub fn forget_prewarm(&self) {
+        lock(&self.state).prewarmed = None;
     }
 
     /// If the session's process has ended, puts another in its place and runs the phrase log
@@ -141,10 +142,8 @@ impl Named {
         {
             return Ok((self.launcher.copy(template, log).await?, phrases));
         }
-        let evaluator = self.launcher.spawn(log).await?;
-        if let Some(file) = &self.prewarm {
-            prewarm(&evaluator, file, &Ticket::default()).await?;
-        }
+        let prewarm = self.prewarm.as_deref();
+        let (evaluator, _) = prewarmed(&self.launcher, log, prewarm, &Ticket::default()).await?;
         Ok((evaluator, phrases))
     }
 }
@@ -163,12 +162,23 @@ fn words(end: End) -> String {
     }
 }
 
-/// Runs a file in a fresh toplevel; returns the number of phrases in the log then.
-pub async fn prewarm(
-    evaluator: &Evaluator,
-    file: &Path,
+/// A fresh process that has run `prewarm`, and how many phrases its log has.
+pub async fn prewarmed(
+    launcher: &Launcher,
+    log: Option<PathBuf>,
+    prewarm: Option<&Path>,
     ticket: &Ticket,
-) -> Result<usize, Failure> {
+) -> Result<(Evaluator, usize), Failure> {
+    let evaluator = launcher.spawn(log).await?;
+    let phrases = match prewarm {
+        Some(file) => run_first(&evaluator, file, ticket).await?,
+        None => 0,
+    };
+    Ok((evaluator, phrases))
+}
+
+/// Runs a file in a fresh toplevel; returns the number of phrases in the log then.
+async fn run_first(evaluator: &Evaluator, file: &Path, ticket: &Ticket) -> Result<usize, Failure> {
     let failed = |text: String| Failure::new(Phase::Prewarm, format!("{}: {text}", file.display()));
     let Some(path) = file.to_str() else {
         return Err(failed("its name is not text".into()));

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::named::{Named, prewarm};
+use super::named::{Named, prewarmed};
 use super::{Frozen, Launcher, Recipe, Session, Ticket};
 use crate::error::EvaluatorError;
 use crate::evaluator::Evaluator;
-use crate::tools::{Failure, Phase};
+use crate::tools::Failure;
 
 /// Live sessions that were made from one recipe. Their processes end with it.
 pub struct Pool {
@@ -21,7 +21,8 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Brings up the sessions of `recipe`. Whatever fails, no process is left.
+    /// Brings up the sessions of `recipe`. Whatever fails, and if this is dropped, no process
+    /// is left.
     pub async fn start(
         name: &str,
         recipe: &Recipe,
@@ -29,23 +30,11 @@ impl Pool {
         frozen: &Arc<Frozen>,
         ticket: &Ticket,
     ) -> Result<Pool, Failure> {
-        tokio::select! {
-            biased;
-            _ = ticket.cancel.cancelled() => {
-                Err(Failure::new(Phase::Prewarm, "cancelled; the session was not started"))
-            }
-            pool = Pool::start_now(name, recipe, launcher, frozen, ticket) => pool,
-        }
-    }
-
-    async fn start_now(
-        name: &str,
-        recipe: &Recipe,
-        launcher: &Arc<Launcher>,
-        frozen: &Arc<Frozen>,
-        ticket: &Ticket,
-    ) -> Result<Pool, Failure> {
-        let (primary, phrases) = fresh(name, recipe, launcher, ticket).await?;
+        let fresh = async |name: &str| {
+            let prewarm = recipe.prewarm.as_deref();
+            prewarmed(launcher, launcher.log(name), prewarm, ticket).await
+        };
+        let (primary, phrases) = fresh(name).await?;
         let primary = Arc::new(primary);
         let mut spawned = None;
         let mut template = None;
@@ -64,7 +53,7 @@ impl Pool {
                 frozen,
                 prewarm,
                 template.clone(),
-                phrases,
+                Some(phrases),
             )
         };
         let mut members = vec![Arc::new(Session::named(primary, named(name, phrases)))];
@@ -75,7 +64,7 @@ impl Pool {
                     launcher.copy(template, launcher.log(&sibling)).await?,
                     phrases,
                 ),
-                None => fresh(&sibling, recipe, launcher, ticket).await?,
+                None => fresh(&sibling).await?,
             };
             let named = named(&sibling, phrases);
             members.push(Arc::new(Session::named(Arc::new(evaluator), named)));
@@ -87,21 +76,6 @@ impl Pool {
             spawned,
         })
     }
-}
-
-/// A fresh prewarmed process, and how many phrases its log has.
-async fn fresh(
-    name: &str,
-    recipe: &Recipe,
-    launcher: &Launcher,
-    ticket: &Ticket,
-) -> Result<(Evaluator, usize), Failure> {
-    let evaluator = launcher.spawn(launcher.log(name)).await?;
-    let phrases = match &recipe.prewarm {
-        Some(file) => prewarm(&evaluator, file, ticket).await?,
-        None => 0,
-    };
-    Ok((evaluator, phrases))
 }
 
 fn why(error: EvaluatorError) -> String {

@@ -61,16 +61,19 @@ impl Registry {
 
     /// The live session `name`.
     pub fn find(&self, name: &str) -> Option<Arc<Session>> {
-        let pools = lock(&self.pools);
-        let mut members = pools.values().flat_map(|pool| &pool.members);
-        members.find(|session| session.name() == name).cloned()
+        let mut live = self.live().into_iter();
+        live.find(|session| session.name() == name)
     }
 
     /// Whether anything runs in any of them.
     pub fn is_busy(&self) -> bool {
+        self.live().iter().any(|session| session.is_busy())
+    }
+
+    fn live(&self) -> Vec<Arc<Session>> {
         let pools = lock(&self.pools);
-        let mut members = pools.values().flat_map(|pool| &pool.members);
-        members.any(|session| session.is_busy())
+        let members = pools.values().flat_map(|pool| &pool.members);
+        members.cloned().collect()
     }
 
     /// Why there is no live session `name`, and what to do.
@@ -78,9 +81,9 @@ impl Registry {
         if self.known().iter().any(|known| known == name) {
             return format!("session {name:?} is not running; start_local_session brings it up");
         }
-        let pools = lock(&self.pools);
-        let live = pools.values().flat_map(|pool| &pool.members);
-        let names: Vec<&str> = [LOCAL].into_iter().chain(live.map(|s| s.name())).collect();
+        let live = self.live();
+        let live = live.iter().map(|session| session.name());
+        let names: Vec<&str> = [LOCAL].into_iter().chain(live).collect();
         format!(
             "no session {name:?}; known: {}; start_local_session makes one",
             names.join(", ")
@@ -134,7 +137,14 @@ impl Registry {
         recipe: &Recipe,
         ticket: &Ticket,
     ) -> Result<Arc<Pool>, Failure> {
-        let pool = Pool::start(name, recipe, &self.launcher, &self.frozen, ticket).await?;
+        let pool = tokio::select! {
+            biased;
+            _ = ticket.cancel.cancelled() => {
+                let text = "cancelled; the session was not started";
+                return Err(Failure::new(Phase::Prewarm, text));
+            }
+            pool = Pool::start(name, recipe, &self.launcher, &self.frozen, ticket) => pool?,
+        };
         let pool = Arc::new(pool);
         lock(&self.pools).insert(name.to_string(), Arc::clone(&pool));
         Ok(pool)
@@ -143,18 +153,11 @@ impl Registry {
     /// Ends the session `name` and its siblings. With `forget` nothing is left of it.
     pub async fn stop(&self, name: &str, forget: bool) -> Result<bool, Failure> {
         let _alone = self.alone_with(name).await;
-        let known = self.known();
-        if !known.iter().any(|known| known == name) {
-            return Err(unknown(name, &known));
-        }
+        self.must_know(name)?;
         let stopped = self.end(name).await;
         if forget {
             let name = name.to_string();
-            let forgotten = tokio::task::spawn_blocking(move || RECIPES.forget(&name)).await;
-            forgotten
-                .map_err(io::Error::other)
-                .and_then(|done| done)
-                .map_err(of_file)?;
+            edited(move || RECIPES.forget(&name)).await?;
         }
         Ok(stopped)
     }
@@ -166,10 +169,7 @@ impl Registry {
             return false;
         };
         for session in &pool.members {
-            if let Some(worker) = session.evaluator().worker() {
-                worker.kill();
-                worker.gone().await;
-            }
+            session.stop().await;
         }
         true
     }
@@ -181,10 +181,7 @@ impl Registry {
         changes: Changes,
     ) -> Result<(Recipe, Option<String>), Failure> {
         let _alone = self.alone_with(name).await;
-        let known = self.known();
-        if !known.iter().any(|known| known == name) {
-            return Err(unknown(name, &known));
-        }
+        self.must_know(name)?;
         self.write(name, changes).await
     }
 
@@ -194,12 +191,7 @@ impl Registry {
         changes: Changes,
     ) -> Result<(Recipe, Option<String>), Failure> {
         let name = name.to_string();
-        let change = move || RECIPES.change(&name, |recipe| recipe.change(&changes));
-        let changed = tokio::task::spawn_blocking(change).await;
-        changed
-            .map_err(io::Error::other)
-            .and_then(|done| done)
-            .map_err(of_file)
+        edited(move || RECIPES.change(&name, |recipe| recipe.change(&changes))).await
     }
 
     /// Every session that is live or has a recipe.
@@ -229,6 +221,14 @@ impl Registry {
         listed
     }
 
+    fn must_know(&self, name: &str) -> Result<(), Failure> {
+        let known = self.known();
+        match known.iter().any(|known| known == name) {
+            true => Ok(()),
+            false => Err(unknown(name, &known)),
+        }
+    }
+
     /// The names of the sessions that are live or have a recipe, without siblings.
     fn known(&self) -> Vec<String> {
         let mut known: Vec<String> = lock(&self.pools).keys().cloned().collect();
@@ -252,7 +252,16 @@ fn unknown(name: &str, known: &[String]) -> Failure {
     Failure::new(Phase::Arguments, format!("no session {name:?}; {known}"))
 }
 
-fn of_file(error: io::Error) -> Failure {
-    let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
-    Failure::new(Phase::Arguments, text)
+/// Edits the file of recipes, for which other servers may hold it up.
+async fn edited<T: Send + 'static>(
+    edit: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Failure> {
+    let edited = tokio::task::spawn_blocking(edit).await;
+    edited
+        .map_err(io::Error::other)
+        .and_then(|edited| edited)
+        .map_err(|error| {
+            let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
+            Failure::new(Phase::Arguments, text)
+        })
 }

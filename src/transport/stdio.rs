@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -16,10 +16,11 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::lines::{Lines, Message};
+use super::lines::Message;
 use super::outgoing::{Direct, Outgoing, Output};
 use super::room::Room;
 use super::{Connection, READ_AHEAD, Unread, ready};
+use crate::mutex::lock;
 use crate::{limits, stdio, user_code};
 
 /// Serves the client on `input` and `output`, which the connection owns from here on.
@@ -49,10 +50,6 @@ pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Conne
 struct Reader {
     unread: Unread,
     messages: mpsc::Sender<Message>,
-}
-
-fn lock(unread: &Unread) -> MutexGuard<'_, Lines> {
-    unread.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads in a task if the descriptor can be waited for, else (a regular file) in a thread.

@@ -10,7 +10,7 @@ mod wire;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getppid, getrlimit, set_parent_process_death_signal, setpgid,
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::bridge::Runtime;
 use crate::capture::Capture;
 use crate::eval_thread::EvalThread;
+use crate::mutex::lock;
 use crate::phrase_log::{PhraseLog, Place};
 use crate::settings::Settings;
 use crate::{Variant, crash, descriptors, home, job, limits, shutdown, stdio, user_code};
@@ -55,12 +56,14 @@ pub fn run(variant: Variant) -> i32 {
 fn serve(variant: Variant) -> Result<(), String> {
     user_code::none_here();
     home::remember();
-    limits::remember();
     crash::leave_faults();
     crash::take_signals();
     crash::keep_from_exit();
     let _ = deepen_stack();
-    shutdown::writes_fail().map_err(|e| format!("installing signals: {e}"))?;
+    limits::remember();
+    shutdown::writes_fail()
+        .and_then(|()| shutdown::stops_do_nothing())
+        .map_err(|e| format!("installing signals: {e}"))?;
     let settings = Settings::from_env()?;
     let (socket, capture) = stdio::take_from_parent().map_err(|e| format!("taking fds: {e}"))?;
     // All that is ours is open, and nothing of user code's.
@@ -135,6 +138,9 @@ impl Worker {
         if getppid() != Pid::from_raw(server) {
             return Err("the server has ended".into());
         }
+        if self.forked && log.is_none() {
+            self.thread.log().detach();
+        }
         if let Some(path) = log {
             if self.forked {
                 self.thread.log().part(path);
@@ -182,7 +188,7 @@ type Announce = Box<dyn Fn(&str) + Send>;
 static ANNOUNCER: Mutex<Option<Announce>> = Mutex::new(None);
 
 fn announcer() -> std::sync::MutexGuard<'static, Option<Announce>> {
-    ANNOUNCER.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&ANNOUNCER)
 }
 
 /// Tells the parent, if this is a worker, that a replay is at its phrase `number`.

@@ -1,26 +1,13 @@
 //! A failed phrase leaves types and values as they were: in bytecode values hang on names,
 //! and an old type over a new value is a crash, or worse, no crash.
 
-use crate::support::{Client, Executable, executables};
+use crate::support::{Client, Executable, Random, executables};
 
 /// A name's type and what the toplevel prints for it.
 #[derive(Clone)]
 struct Binding {
     typ: &'static str,
     value: String,
-}
-
-/// A small generator with a fixed seed: the same phrases at every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) % limit
-    }
 }
 
 fn fresh(random: &mut Random) -> Binding {

@@ -1,8 +1,10 @@
 //! A client for real `topup` processes, and the executables under test.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -123,17 +125,53 @@ pub fn library_with_stubs(directory: &Path, name: &str, c: &str, ml: &str) {
     }
 }
 
+/// A small generator with a fixed seed: the same phrases at every run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit
+    }
+}
+
 /// A hang is a failure: no process that was heard of no later than this ago lives on.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where servers under test keep their files.
 pub const HOME: &str = env!("CARGO_TARGET_TMPDIR");
 
+/// The way to a server.
+enum Input {
+    Pipe(ChildStdin),
+    Socket(UnixStream),
+}
+
+impl Input {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Input::Pipe(pipe) => pipe,
+            Input::Socket(socket) => socket,
+        }
+    }
+}
+
+impl Drop for Input {
+    fn drop(&mut self) {
+        if let Input::Socket(socket) = self {
+            let _ = socket.shutdown(Shutdown::Write);
+        }
+    }
+}
+
 /// A running server and its client's end.
 pub struct Client {
     pub child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    input: Option<Input>,
+    output: BufReader<Box<dyn Read + Send>>,
     next_id: u64,
     over: Arc<AtomicBool>,
     /// When the server last said something.
@@ -156,8 +194,39 @@ impl Client {
             .env_remove("OCAMLRUNPARAM");
         configure(&mut command);
         let mut child = command.spawn().expect("the executable starts");
-        let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let input = child.stdin.take();
+        let output = child.stdout.take().expect("stdout is piped");
+        let input = child.stdin.take().map(Input::Pipe);
+        Client::of(child, input, Box::new(output))
+    }
+
+    /// Starts a server on a socket and connects to it.
+    pub fn start_on_socket(
+        executable: Executable,
+        path: &Path,
+        configure: impl FnOnce(&mut Command),
+    ) -> Client {
+        let mut client = Client::start_with(executable, |command| {
+            command.arg("--socket").arg(path).stderr(Stdio::null());
+            configure(command);
+        });
+        let socket = loop {
+            match UnixStream::connect(path) {
+                Ok(socket) => break socket,
+                Err(_) => thread::sleep(Duration::from_millis(5)),
+            }
+            assert!(
+                client.child.try_wait().expect("asked").is_none(),
+                "it ended"
+            );
+        };
+        let output = socket.try_clone().expect("a copy");
+        client.input = Some(Input::Socket(socket));
+        client.output = BufReader::new(Box::new(output));
+        client
+    }
+
+    fn of(child: Child, input: Option<Input>, output: Box<dyn Read + Send>) -> Client {
+        let output = BufReader::new(output);
         let over = Arc::new(AtomicBool::new(false));
         let heard = Arc::new(Mutex::new(Instant::now()));
         watch(child.id(), Arc::clone(&over), Arc::clone(&heard));
@@ -172,7 +241,7 @@ impl Client {
     }
 
     pub fn send_line(&mut self, line: &str) {
-        let input = self.input.as_mut().expect("input is open");
+        let input = self.input.as_mut().expect("input is open").writer();
         input
             .write_all(line.as_bytes())
             .and_then(|()| input.write_all(b"\n"))
@@ -183,6 +252,7 @@ impl Client {
         self.input
             .as_mut()
             .expect("input is open")
+            .writer()
             .write_all(bytes)
             .expect("written");
     }

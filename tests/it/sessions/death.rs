@@ -58,6 +58,44 @@ fn a_crash_costs_one_reply() {
 }
 
 #[test]
+fn a_session_that_was_checkpointed_has_its_log_to_itself() {
+    let mut server = Server::start(BYTECODE);
+    server.session("a", json!({}));
+    server.eval_in("a", "let x = 41");
+    server.call("checkpoint", json!({ "label": "cp", "session": "a" }));
+    server.eval_in("a", SEGFAULT);
+    let reply = server.eval_in("a", "x + 1");
+    assert_eq!(reply["value_repr"], "42", "{reply}");
+    let again = json!({ "label": "again", "session": "a" });
+    assert_eq!(server.call("checkpoint", again).0["phrases"], 2);
+}
+
+#[test]
+fn a_withdrawn_call_is_stopped_in_the_next_image_too() {
+    let mut server = Server::start(BYTECODE);
+    server.session("a", json!({}));
+    let flag = server.home.path().join("runs");
+    let source = format!(
+        "close_out (open_out {:?}); (try while true do () done with _ -> ()); while true do () done",
+        flag.display()
+    );
+    let call = json!({ "source": source, "session": "a" });
+    let id = server.client.begin_call("eval", call);
+    eventually("it runs", || flag.exists());
+    // In one write: the server withdraws the call and comes to its end in the same moment.
+    let cancelled = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
+    let crash = server
+        .client
+        .call_line("eval", json!({ "source": SEGFAULT }));
+    server
+        .client
+        .send_bytes(format!("{cancelled}\n{crash}\n").as_bytes());
+    let (reply, _) = crate::support::payload(&server.client.receive());
+    assert_eq!(reply["phase"], "crash", "{reply}");
+    assert_eq!(server.value_in("a", "1 + 1"), "2");
+}
+
+#[test]
 fn the_third_end_in_a_minute_begins_afresh() {
     let mut server = Server::start(BYTECODE);
     let prewarm = server.file("pre.ml", "let base = 40");

@@ -100,11 +100,13 @@ fn restart_and_stop_end_what_runs() {
         server.eval_in("a", "let x = 1");
         let first = server.pid_of("a");
         let running = json!({ "source": "while true do () done", "session": "a" });
-        let id = server.client.begin_call("eval", running.clone());
+        let id = server.client.begin_call("eval", running);
+        let queued = json!({ "source": "1 + 1", "session": "a" });
+        let queued = server.client.begin_call("eval", queued);
         let restart = server
             .client
             .begin_call("restart_local_session", json!({ "session": "a" }));
-        let replies = [server.client.receive(), server.client.receive()];
+        let replies = [(); 3].map(|()| server.client.receive());
         let of = |id: u64| {
             let reply = replies
                 .iter()
@@ -114,6 +116,11 @@ fn restart_and_stop_end_what_runs() {
         };
         assert_eq!(of(id).0["phase"], "crash", "{:?}", of(id));
         assert_eq!(of(restart).0["started"], true, "{:?}", of(restart));
+        let (reply, _) = of(queued);
+        assert!(
+            reply["error"].as_str().unwrap().contains("was stopped"),
+            "{reply}"
+        );
         assert!(!exists(first), "it was waited for");
         assert!(
             server.eval_in("a", "x")["error"].is_string(),

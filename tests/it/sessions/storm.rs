@@ -6,25 +6,12 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::{Server, children, eventually, exists};
-use crate::support::{each, payload};
+use crate::support::{Random, each, payload};
 
 const SESSIONS: usize = 8;
 const CALLS: u64 = 1000;
 /// Calls that wait for their answers at a time.
 const AHEAD: usize = 24;
-
-/// Numbers that look random and are the same in every run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// What a call may come to.
 enum Expected {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::session::{Session, each};
+use super::session::{Kind, Session, each_kind};
 use crate::support::assert_timed_out;
 
 /// One source that means harm.
@@ -40,7 +40,7 @@ const TIMEOUT: f64 = 0.3;
 /// process and connection, and nothing left behind.
 pub fn run(cases: &[Case]) {
     for case in cases {
-        each(|mut session| {
+        each_kind(|mut session| {
             session.prepare("let x = 41 let r = ref 1;; r := 7");
             for need in case.needs {
                 match *need {
@@ -61,7 +61,7 @@ pub fn check(session: &mut Session, case: &Case) {
         Reply::Interrupted | Reply::Stuck => session.eval_within(case.source, TIMEOUT),
         _ => session.eval(case.source),
     };
-    let about = format!("{}, {}", case.what, session.variant());
+    let about = format!("{}, {}", case.what, session.describe());
     case.reply.holds(&reply, &about);
     let next = session.eval("x + !r");
     assert_eq!(next["value_repr"], "48", "{about}: {next}");
@@ -78,7 +78,8 @@ pub fn check(session: &mut Session, case: &Case) {
         after <= before + 1,
         "{about}: {before} descriptors, then {after}"
     );
-    assert_eq!(session.children(), [""; 0], "{about}");
+    let processes = if session.kind == Kind::Named { 1 } else { 0 };
+    assert_eq!(session.children().len(), processes, "{about}");
 }
 
 impl Reply {
@@ -107,7 +108,10 @@ pub fn assert_crashed(reply: &Value, signal: Option<&str>, about: &str) {
     assert_eq!(reply["phase"], "crash", "{about}: {reply}");
     assert_eq!(reply["signal"].as_str(), signal, "{about}: {reply}");
     let error = reply["error"].as_str().unwrap_or_default();
-    assert!(error.contains("topup goes on"), "{about}: {reply}");
+    assert!(
+        error.contains("session restored from its phrase log"),
+        "{about}: {reply}"
+    );
 }
 
 /// A phrase that ends the process, of the usual kind.

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::support::{self, Client, Executable};
 
@@ -12,16 +14,63 @@ use crate::support::{self, Client, Executable};
 pub struct Session {
     pub client: Client,
     pub executable: Executable,
+    pub kind: Kind,
+    /// Where the server's own files are, unless it shares them.
+    home: Option<TempDir>,
 }
 
-/// Runs a test in a fresh session of each kind.
+/// What a session is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// The local one of a server on stdin and stdout.
+    Stdio,
+    /// The local one of a server on a socket.
+    Socket,
+    /// A named one of a server on stdin and stdout.
+    Named,
+}
+
+/// Runs a test in a fresh local session of each executable.
 pub fn each(test: impl Fn(Session)) {
     support::each(|executable| test(Session::start(executable)));
 }
 
+/// Runs a test in a fresh session of each kind.
+pub fn each_kind(test: impl Fn(Session)) {
+    for kind in [Kind::Stdio, Kind::Socket, Kind::Named] {
+        support::each(|executable| test(Session::of(kind, executable)));
+    }
+}
+
+const NAME: &str = "named";
+
 impl Session {
     pub fn start(executable: Executable) -> Session {
         Session::with(executable, &[])
+    }
+
+    fn of(kind: Kind, executable: Executable) -> Session {
+        let home = tempfile::tempdir().expect("a folder");
+        let at_home = |command: &mut Command| {
+            command.env("HOME", home.path());
+        };
+        let mut client = match kind {
+            Kind::Socket => {
+                let path = home.path().join("topup.sock");
+                Client::start_on_socket(executable, &path, at_home)
+            }
+            _ => Client::start_with(executable, at_home),
+        };
+        if kind == Kind::Named {
+            let (reply, is_error) = client.call("start_local_session", json!({ "session": NAME }));
+            assert!(!is_error, "{reply}");
+        }
+        Session {
+            client,
+            executable,
+            kind,
+            home: Some(home),
+        }
     }
 
     /// With variables of the environment.
@@ -29,19 +78,32 @@ impl Session {
         let client = Client::start_with(executable, |command| {
             command.envs(variables.iter().copied());
         });
-        Session { client, executable }
+        Session {
+            client,
+            executable,
+            kind: Kind::Stdio,
+            home: None,
+        }
     }
 
-    pub fn variant(&self) -> &'static str {
-        self.executable.variant
+    /// For messages.
+    pub fn describe(&self) -> String {
+        format!("{} {:?}", self.executable.variant, self.kind)
     }
 
     pub fn eval(&mut self, source: &str) -> Value {
-        self.client.eval(source)
+        self.call(json!({ "source": source }))
     }
 
     pub fn eval_within(&mut self, source: &str, seconds: f64) -> Value {
-        self.client.eval_within(source, seconds)
+        self.call(json!({ "source": source, "timeout": seconds }))
+    }
+
+    fn call(&mut self, mut arguments: Value) -> Value {
+        if self.kind == Kind::Named {
+            arguments["session"] = NAME.into();
+        }
+        self.client.call("eval", arguments).0
     }
 
     pub fn reset(&mut self) {
@@ -60,7 +122,7 @@ impl Session {
         self.prepare(&format!("#directory \"{folder}\";; #load \"{archive}\""));
     }
 
-    /// The process that runs user code.
+    /// The process of the server.
     pub fn pid(&self) -> u32 {
         self.client.child.id()
     }
@@ -85,9 +147,13 @@ impl Session {
     }
 
     /// Ends the connection: nothing more is said, and the process ends as it should.
-    pub fn end(self) {
+    pub fn end(mut self) {
+        if self.kind == Kind::Socket {
+            self.client.signal("TERM");
+        }
         let (rest, status) = self.client.finish();
         assert!(rest.is_empty() && status.success(), "{status}: {rest:?}");
+        drop(self.home.take());
     }
 }
 
