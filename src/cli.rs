@@ -201,7 +201,7 @@ fn hold_on(path: &Path) {
 
 /// Goes on where the image of this process before this one ended.
 fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::Result<Prepared> {
-    let (handover, [unread, log]) = reexec::receive(memory)?;
+    let (handover, [unread, unsent, log]) = reexec::receive(memory)?;
     let client = match handover.client {
         Some([input, output]) => Some(Client {
             input: take_back(input)?.into(),
@@ -231,6 +231,7 @@ fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::
         before: Some(Before {
             handover,
             unread,
+            unsent,
             log,
         }),
     })

@@ -50,9 +50,9 @@ pub struct Handover {
     pub no_log: Option<String>,
     /// Phrases of the log that are not to be run again; they count from 1.
     pub skipped: Vec<usize>,
-    /// Lengths of the two byte strings that follow: input that was read and not answered,
-    /// the phrase log.
-    pub lengths: [u64; 2],
+    /// Lengths of the three byte strings that follow: input that was read and not answered,
+    /// output that was not written, the phrase log.
+    pub lengths: [u64; 3],
 }
 
 /// The process as it was when it began, before user code could change it.
@@ -74,7 +74,7 @@ impl Beginning {
     }
 
     /// Becomes the next image. Returns only if that fails.
-    pub fn again(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Error {
+    pub fn again(&self, handover: &Handover, parts: [&[u8]; 3]) -> io::Error {
         match self.command(handover, parts) {
             Ok(mut command) => command.exec(),
             Err(error) => error,
@@ -104,7 +104,7 @@ impl Beginning {
         command
     }
 
-    fn command(&self, handover: &Handover, parts: [&[u8]; 2]) -> io::Result<Command> {
+    fn command(&self, handover: &Handover, parts: [&[u8]; 3]) -> io::Result<Command> {
         // First: files may be what user code took away.
         limits::restore();
         let header = serde_json::to_vec(handover)?;
@@ -131,8 +131,8 @@ impl Beginning {
     }
 }
 
-/// What the last image handed over, and its two byte strings. To be called once.
-pub fn receive(memory: RawFd) -> io::Result<(Handover, [Vec<u8>; 2])> {
+/// What the last image handed over, and its three byte strings. To be called once.
+pub fn receive(memory: RawFd) -> io::Result<(Handover, [Vec<u8>; 3])> {
     let mut memory = adopt::file(memory);
     let mut length = [0; 8];
     memory.read_exact(&mut length)?;
@@ -141,7 +141,8 @@ pub fn receive(memory: RawFd) -> io::Result<(Handover, [Vec<u8>; 2])> {
         memory.read_exact(&mut bytes).map(|()| bytes)
     };
     let handover: Handover = serde_json::from_slice(&read(u64::from_ne_bytes(length))?)?;
-    let parts = [read(handover.lengths[0])?, read(handover.lengths[1])?];
+    let [unread, unsent, log] = handover.lengths;
+    let parts = [read(unread)?, read(unsent)?, read(log)?];
     Ok((handover, parts))
 }
 

@@ -4,9 +4,10 @@
 //! result as JSON. Before it come announcements: `at N`, a replay is at its phrase N;
 //! `group N` and `gone N`, a process group that the worker has begun or waited for.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -17,9 +18,11 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
+use crate::bytes::Bytes;
 use crate::capture::Meter;
 use crate::end::End;
 use crate::mutex::lock;
+use crate::reexec::{keep_open, take_back};
 use crate::session::{Journal, Line};
 use crate::stdio;
 
@@ -34,6 +37,8 @@ pub struct Request {
 /// A socket, and what has come over it.
 pub struct Conversation {
     socket: UnixStream,
+    /// What is not sent yet of a request that has been begun.
+    unsent: Mutex<VecDeque<u8>>,
     /// What was read of the next line.
     bytes: Mutex<Vec<u8>>,
     meter: Meter,
@@ -45,7 +50,7 @@ pub struct Conversation {
 
 /// The request that has no reply yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub enum Outstanding {
+enum Outstanding {
     #[default]
     None,
     Job,
@@ -59,6 +64,7 @@ impl Conversation {
         socket.set_nonblocking(true)?;
         Ok(Conversation {
             socket: UnixStream::from_std(socket)?,
+            unsent: Mutex::default(),
             bytes: Mutex::default(),
             meter,
             at: AtomicUsize::new(0),
@@ -106,14 +112,14 @@ impl Conversation {
             return Ok(reply);
         }
         let reply = match journal.was_sent() && self.outstanding() == Outstanding::Job {
-            true => self.reply().await?,
+            true => self.outstanding_reply().await?,
             false => self.ask(line, &[], Outstanding::Job).await?,
         };
         journal.add(&reply);
         Ok(reply)
     }
 
-    /// Sends a request, once the worker has nothing else to say.
+    /// Sends a request, once the worker has nothing else to say, and receives its reply.
     async fn ask(
         &self,
         line: &[u8],
@@ -122,36 +128,48 @@ impl Conversation {
     ) -> io::Result<Line> {
         if self.outstanding() != Outstanding::None {
             // Of the image before this one: nobody waits for it.
-            self.reply().await?;
+            self.outstanding_reply().await?;
         }
-        *lock(&self.outstanding) = what;
         let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        self.exchange(line, &descriptors).await
+        let sent = self.socket.async_io(Interest::WRITABLE, || {
+            let sent = self.send(line, &descriptors)?;
+            *lock(&self.outstanding) = what;
+            *lock(&self.unsent) = line[sent..].to_vec().into();
+            Ok(())
+        });
+        sent.await?;
+        self.outstanding_reply().await
     }
 
-    /// Sends a request and receives its reply.
-    pub async fn exchange(&self, line: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<Line> {
-        let mut rest = line;
-        let mut with = Some(with).filter(|descriptors| !descriptors.is_empty());
-        while !rest.is_empty() {
+    /// Has the worker join, its first request.
+    pub async fn join(&self, line: &[u8]) -> io::Result<Line> {
+        self.ask(line, &[], Outstanding::Job).await
+    }
+
+    /// The reply to the request that was begun, once all of it is sent.
+    async fn outstanding_reply(&self) -> io::Result<Line> {
+        while !lock(&self.unsent).is_empty() {
             let sent = self.socket.async_io(Interest::WRITABLE, || {
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-                let mut ancillary = SendAncillaryBuffer::new(&mut space);
-                if let Some(descriptors) = with {
-                    ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
-                }
-                let flags = SendFlags::NOSIGNAL;
-                Ok(sendmsg(
-                    &self.socket,
-                    &[IoSlice::new(rest)],
-                    &mut ancillary,
-                    flags,
-                )?)
+                let mut unsent = lock(&self.unsent);
+                let sent = self.send(unsent.make_contiguous(), &[])?;
+                unsent.drain(..sent);
+                Ok(())
             });
-            rest = &rest[sent.await?..];
-            with = None;
+            sent.await?;
         }
         self.reply().await
+    }
+
+    /// Sends as much as goes at once, with descriptors.
+    fn send(&self, bytes: &[u8], with: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !with.is_empty() {
+            ancillary.push(SendAncillaryMessage::ScmRights(with));
+        }
+        let bytes = [IoSlice::new(bytes)];
+        let flags = SendFlags::NOSIGNAL;
+        Ok(sendmsg(&self.socket, &bytes, &mut ancillary, flags)?)
     }
 
     /// Receives the reply to a request that was sent.
@@ -223,19 +241,39 @@ impl Conversation {
         *lock(&self.journal) = Arc::clone(journal);
     }
 
-    pub fn outstanding(&self) -> Outstanding {
+    fn outstanding(&self) -> Outstanding {
         *lock(&self.outstanding)
     }
 
-    /// The socket, and what was read of a line that is not complete.
-    pub fn left(&self) -> (BorrowedFd<'_>, Vec<u8>) {
-        (self.socket.as_fd(), lock(&self.bytes).clone())
+    /// What the next image needs, but for the meter.
+    pub fn leave(&self) -> io::Result<ConversationLeft> {
+        Ok(ConversationLeft {
+            socket: keep_open(self.socket.as_fd())?,
+            unsent: Bytes(lock(&self.unsent).clone().into()),
+            bytes: Bytes(lock(&self.bytes).clone()),
+            outstanding: self.outstanding(),
+            groups: self.groups(),
+        })
     }
 
-    /// Goes on where the image before this one left it.
-    pub fn resume(&self, bytes: Vec<u8>, outstanding: Outstanding, groups: Vec<i32>) {
-        *lock(&self.bytes) = bytes;
-        *lock(&self.outstanding) = outstanding;
-        *lock(&self.groups) = groups;
+    /// Goes on where the image before this one left it. To be called once for each.
+    pub fn resume(left: ConversationLeft, meter: Meter) -> io::Result<Conversation> {
+        let mut conversation = Conversation::new(take_back(left.socket)?.into(), meter)?;
+        conversation.unsent = Mutex::new(left.unsent.0.into());
+        conversation.bytes = Mutex::new(left.bytes.0);
+        conversation.outstanding = Mutex::new(left.outstanding);
+        conversation.groups = Mutex::new(left.groups);
+        Ok(conversation)
     }
+}
+
+/// A conversation, from one image of the server's process to the next.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ConversationLeft {
+    socket: RawFd,
+    unsent: Bytes,
+    /// What was read of a line that is not complete.
+    bytes: Bytes,
+    outstanding: Outstanding,
+    groups: Vec<i32>,
 }

@@ -45,7 +45,7 @@ impl Worker {
         let conversation = Arc::new(Conversation::new(socket, meter.clone()).map_err(failed)?);
         let given = serde_json::to_string(join).map_err(|e| failed(e.into()))?;
         let line = format!("join {given}\n");
-        let reply = conversation.exchange(line.as_bytes(), &[]).await;
+        let reply = conversation.join(line.as_bytes()).await;
         let worker = Worker::watch(pid, meter, conversation).map_err(failed)?;
         unwatched.0 = None;
         match reply {
@@ -62,31 +62,35 @@ impl Worker {
     /// Watches a worker that has joined.
     pub fn watch(pid: Pid, meter: Meter, conversation: Arc<Conversation>) -> io::Result<Worker> {
         process_group::remember(pid.as_raw_nonzero().get());
-        let (requests, to_do) = mpsc::unbounded_channel();
         let ended = super::reaper::watch(pid, Arc::clone(&conversation))?;
+        Ok(Worker::of(pid, meter, conversation, ended))
+    }
+
+    fn of(
+        pid: Pid,
+        meter: Meter,
+        conversation: Arc<Conversation>,
+        ended: watch::Receiver<Option<End>>,
+    ) -> Worker {
+        let (requests, to_do) = mpsc::unbounded_channel();
         tokio::spawn(Arc::clone(&conversation).go_on(to_do, ended.clone(), pid));
-        Ok(Worker {
+        Worker {
             pid,
             meter,
             requests,
             conversation,
             ended,
             given_up: AtomicBool::new(false),
-        })
+        }
     }
 
     /// A worker that ended before this image of the server's process began.
     pub fn that_has_ended() -> io::Result<Worker> {
         let (socket, _) = std::os::unix::net::UnixStream::pair()?;
         let (meter, _) = Meter::start()?;
-        Ok(Worker {
-            pid: getpid(),
-            conversation: Arc::new(Conversation::new(socket.into(), meter.clone())?),
-            meter,
-            requests: mpsc::unbounded_channel().0,
-            ended: watch::channel(Some(End::Exit(0))).1,
-            given_up: AtomicBool::new(false),
-        })
+        let conversation = Arc::new(Conversation::new(socket.into(), meter.clone())?);
+        let ended = watch::channel(Some(End::Exit(0))).1;
+        Ok(Worker::of(getpid(), meter, conversation, ended))
     }
 
     pub fn send<J: Job>(

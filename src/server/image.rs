@@ -2,20 +2,26 @@
 
 use std::collections::HashMap;
 
+use tokio::sync::mpsc;
+
 use super::calls::Server;
 use super::pending::Pending;
 use crate::bytes::Bytes;
 use crate::end::End;
+use crate::mutex::lock;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
 use crate::protocol::messages;
 use crate::session::Line;
 use crate::tools::{Answer, Failure, Phase};
+use crate::transport::{Message, Unread};
 
 /// What a connection's next server needs.
 pub struct Rest {
     /// Input that is not answered, as it came.
     pub unread: Vec<u8>,
+    /// Output that the client has not taken.
+    pub unsent: Vec<u8>,
     /// What the handshake settled.
     pub negotiation: Negotiation,
     /// Calls that go on elsewhere, by id, and what they were told there. They are among the
@@ -29,6 +35,7 @@ impl Rest {
     pub fn of_nobody(end: End) -> Rest {
         Rest {
             unread: Vec::new(),
+            unsent: Vec::new(),
             negotiation: Negotiation::default(),
             calls: Vec::new(),
             end,
@@ -53,10 +60,33 @@ impl Resumed {
 }
 
 impl Server {
+    /// What the connection's next server needs after the process came to its `end`. Nothing
+    /// is awaited here or until the next image begins: whatever went on meanwhile would be
+    /// lost, or done again.
+    pub fn fall(
+        mut self,
+        end: End,
+        incoming: &mut mpsc::Receiver<Message>,
+        unread: &Unread,
+    ) -> Rest {
+        let (mut input, calls) = self.unanswered(end);
+        while let Ok(message) = incoming.try_recv() {
+            add_line(&mut input, &message.line);
+        }
+        input.extend(lock(unread).rest());
+        Rest {
+            unread: input,
+            unsent: self.outgoing.rest(),
+            negotiation: self.negotiation,
+            calls,
+            end,
+        }
+    }
+
     /// The call that ran when the process came to its `end` gets its reply; the lines of
     /// those that were not answered are returned, in the order in which they came, and which
     /// of them go on elsewhere.
-    pub fn fall(&mut self, end: End) -> (Vec<u8>, Vec<(Id, Vec<Bytes>)>) {
+    fn unanswered(&mut self, end: End) -> (Vec<u8>, Vec<(Id, Vec<Bytes>)>) {
         let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
         calls.sort_by_key(|(_, pending)| pending.number);
         let (mut rest, mut elsewhere) = (Vec::new(), Vec::new());
@@ -95,7 +125,7 @@ fn cut_off(host: &str, end: End) -> Answer {
     Answer::new(&Failure::new(Phase::Connect, problem), true)
 }
 
-pub fn add_line(lines: &mut Vec<u8>, line: &[u8]) {
+fn add_line(lines: &mut Vec<u8>, line: &[u8]) {
     lines.extend_from_slice(line);
     if !line.ends_with(b"\n") {
         lines.push(b'\n');

@@ -14,7 +14,6 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::end::End;
-use crate::mutex::lock;
 use crate::protocol::batch::Batches;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
@@ -23,7 +22,6 @@ use crate::router::Router;
 use crate::tools::Answer;
 use crate::transport::{Connection, Message, Room};
 use calls::Server;
-use image::add_line;
 pub use image::{Rest, Resumed};
 pub use rival::Rivals;
 use rival::{Suspicion, Watch};
@@ -121,21 +119,7 @@ pub async fn serve(
                 message,
             } => server.goes_on(&id, elapsed, &message),
             Event::Finished { id, answer } => server.finish(id, answer),
-            Event::Fell(end) => {
-                let (mut rest, calls) = server.fall(end);
-                server.flushed(&gone, &shutdown).await;
-                // Nothing is awaited from here on, so nobody reads meanwhile.
-                while let Ok(message) = incoming.try_recv() {
-                    add_line(&mut rest, &message.line);
-                }
-                rest.extend(lock(&unread).rest());
-                return Served::Fell(Rest {
-                    unread: rest,
-                    negotiation: server.negotiation,
-                    calls,
-                    end,
-                });
-            }
+            Event::Fell(end) => return Served::Fell(server.fall(end, &mut incoming, &unread)),
             Event::Stop => {
                 if !calls_outlive_it || shutdown.is_cancelled() {
                     server.abandon();

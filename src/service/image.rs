@@ -1,15 +1,57 @@
-//! The service's way into the next image of its process.
+//! The service's way into the next image of its process, and there.
 
 use std::io;
 use std::os::fd::AsFd;
 
 use super::{Client, Service};
+use crate::protocol::mcp::Negotiation;
 use crate::reexec::{self, Handover, keep_open};
-use crate::server::Rest;
+use crate::server::{Rest, Resumed};
 use crate::socket::Socket;
 use crate::{descriptors, process_group};
 
+/// What the image of this process before this one left.
+pub struct Before {
+    pub handover: Handover,
+    pub unread: Vec<u8>,
+    pub unsent: Vec<u8>,
+    pub log: Vec<u8>,
+}
+
+/// What a connection begins with: nothing, unless it began in another image.
+#[derive(Default)]
+pub struct Earlier {
+    pub unread: Vec<u8>,
+    pub unsent: Vec<u8>,
+    pub negotiation: Negotiation,
+    pub resumed: Resumed,
+}
+
 impl Service<'_> {
+    /// Goes on from what the image before this one left.
+    pub(super) async fn resume(&mut self, before: Before) -> Result<(), String> {
+        let Before {
+            handover,
+            unread,
+            unsent,
+            ..
+        } = before;
+        self.router.local().begin_recovery(&handover).await;
+        let resumed = self.router.registry().resume(handover.sessions);
+        resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
+        self.router.hosts().resume(handover.hosts);
+        process_group::reap_strays();
+        let negotiation = Negotiation::resume(handover.revision.as_deref(), handover.is_topup);
+        self.before = Earlier {
+            unread,
+            unsent,
+            negotiation,
+            resumed: Resumed::new(handover.calls),
+        };
+        self.earlier_ends = handover.ends;
+        Ok(())
+    }
+
     /// Becomes the next image of this process. Returns only if that fails: why.
     pub(super) fn go_on(
         &mut self,
@@ -20,7 +62,8 @@ impl Service<'_> {
         let failed = match self.hand_over(client, socket, &rest) {
             Ok((handover, log)) => {
                 process_group::wait_for(process_group::end_all());
-                self.beginning.again(&handover, [&rest.unread, &log])
+                self.beginning
+                    .again(&handover, [&rest.unread, &rest.unsent, &log])
             }
             Err(error) => error,
         };
@@ -68,7 +111,7 @@ impl Service<'_> {
             ends: self.earlier_ends.clone(),
             no_log,
             skipped: evaluator.skipped(),
-            lengths: [rest.unread.len() as u64, log.len() as u64],
+            lengths: [rest.unread.len(), rest.unsent.len(), log.len()].map(|length| length as u64),
         };
         Ok((handover, log))
     }

@@ -13,20 +13,20 @@ use rustix::net::{Shutdown, shutdown as hang_up};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+pub use image::Before;
+use image::Earlier;
+
 use crate::capture::Capture;
 use crate::end::End;
 use crate::evaluator::Evaluator;
 use crate::phrase_log::PhraseLog;
-use crate::protocol::mcp::Negotiation;
-use crate::reexec::{Beginning, Handover};
+use crate::reexec::Beginning;
 use crate::router::Router;
-use crate::server::{self, Rest, Resumed, Rivals, Served};
+use crate::server::{self, Rest, Rivals, Served};
 use crate::session::{Hosts, Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
-use crate::{
-    Variant, crash, descriptors, logging, process_group, shutdown, stdio, transport, user_code,
-};
+use crate::{Variant, crash, descriptors, logging, shutdown, stdio, transport, user_code};
 
 /// What there is when serving begins.
 pub struct Prepared {
@@ -56,13 +56,6 @@ pub enum Clients {
 pub struct Client {
     pub input: OwnedFd,
     pub output: OwnedFd,
-}
-
-/// What the image of this process before this one left.
-pub struct Before {
-    pub handover: Handover,
-    pub unread: Vec<u8>,
-    pub log: Vec<u8>,
 }
 
 /// Serves and returns the process's status. Problems go to the original stderr, which fd 2
@@ -108,8 +101,8 @@ struct Service<'a> {
     ends: mpsc::UnboundedReceiver<End>,
     /// When earlier images of this process came to their ends.
     earlier_ends: Vec<f64>,
-    /// What the client before an exec has sent and agreed on.
-    before: Option<(Vec<u8>, Negotiation, Resumed)>,
+    /// The connection in the image before this one.
+    before: Earlier,
 }
 
 impl<'a> Service<'a> {
@@ -157,27 +150,12 @@ impl<'a> Service<'a> {
             shutdown,
             ends,
             earlier_ends: Vec::new(),
-            before: None,
+            before: Earlier::default(),
         };
         if let Some(before) = before {
             service.resume(before).await?;
         }
         Ok((service, clients))
-    }
-
-    async fn resume(&mut self, before: Before) -> Result<(), String> {
-        let Before {
-            handover, unread, ..
-        } = before;
-        self.router.local().begin_recovery(&handover).await;
-        let resumed = self.router.registry().resume(handover.sessions);
-        resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
-        self.router.hosts().resume(handover.hosts);
-        process_group::reap_strays();
-        let negotiation = Negotiation::resume(handover.revision.as_deref(), handover.is_topup);
-        self.before = Some((unread, negotiation, Resumed::new(handover.calls)));
-        self.earlier_ends = handover.ends;
-        Ok(())
     }
 
     /// Serves until there are no more clients, or a signal ends it.
@@ -257,9 +235,10 @@ impl<'a> Service<'a> {
 
     async fn client(&mut self, client: &Client, socket: Option<&Socket>) -> Result<Served, String> {
         let copy = |fd: &OwnedFd| stdio::private(fd).map_err(|e| e.to_string());
-        let (unread, negotiation, resumed) = self.before.take().unwrap_or_default();
+        let before = std::mem::take(&mut self.before);
         let (input, output) = (copy(&client.input)?, copy(&client.output)?);
-        let mut connection = transport::stdio(input, output, &unread).map_err(|e| e.to_string())?;
+        let connection = transport::stdio(input, output, &before.unread, &before.unsent);
+        let mut connection = connection.map_err(|e| e.to_string())?;
         if let Some(socket) = socket {
             connection.calls_outlive_it = true;
             let listener = stdio::private(&socket.as_fd()).and_then(Rivals::of);
@@ -267,6 +246,11 @@ impl<'a> Service<'a> {
         }
         let (router, shutdown) = (Arc::clone(&self.router), self.shutdown.clone());
         let ends = &mut self.ends;
+        let Earlier {
+            negotiation,
+            resumed,
+            ..
+        } = before;
         Ok(server::serve(connection, negotiation, router, shutdown, ends, resumed).await)
     }
 }

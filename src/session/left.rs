@@ -9,6 +9,7 @@ use super::frozen::FrozenLeft;
 use super::named::Named;
 use super::pool::Pool;
 use super::{Recipe, Registry, Session, lock};
+use crate::bytes::Bytes;
 use crate::evaluator::{Evaluator, Worker, WorkerLeft};
 
 /// What the next image needs of the named sessions: their processes go on.
@@ -32,6 +33,7 @@ struct MemberLeft {
     name: String,
     worker: Option<WorkerLeft>,
     prewarmed: Option<usize>,
+    to_restore: Option<Bytes>,
     notice: Option<String>,
 }
 
@@ -54,6 +56,7 @@ impl Registry {
                     name: session.name().into(),
                     worker: leave(&session.evaluator())?,
                     prewarmed: session.named.as_ref().and_then(Named::prewarmed),
+                    to_restore: session.named.as_ref().and_then(Named::to_restore),
                     notice: lock(&session.notice).clone(),
                 });
             }
@@ -88,6 +91,7 @@ impl Registry {
                     template.clone(),
                     member.prewarmed,
                 );
+                named.set_to_restore(member.to_restore);
                 let session = Session::named(Arc::new(evaluator), named);
                 *lock(&session.notice) = member.notice;
                 members.push(Arc::new(session));

@@ -33,7 +33,6 @@ pub use recipes::{Changes, Recipe};
 pub use registry::{Listed, Registry, Started};
 pub use turn::{Ticket, Turn};
 
-use crate::error::EvaluatorError;
 use crate::evaluator::Evaluator;
 use crate::mutex::lock;
 use crate::tools::{Failure, Phase};
@@ -98,11 +97,11 @@ impl Session {
             None => ticket.begin(),
             Some(named) => {
                 self.unless_stopped()?;
-                if let Some(failure) = self.ended_in(ticket) {
-                    return Err(failure);
+                // A call of the image before this one has its answer from the process of then.
+                if !ticket.journal.is_resumed() {
+                    named.bring_back(&turn).await?;
+                    self.unless_stopped()?;
                 }
-                named.bring_back(&turn).await?;
-                self.unless_stopped()?;
                 if let Some(worker) = self.evaluator().worker() {
                     ticket.journal.begin();
                     worker.keep(&ticket.journal);
@@ -121,17 +120,6 @@ impl Session {
             self.name()
         );
         Err(Failure::new(Phase::Route, text))
-    }
-
-    /// What a call gets that was in flight when this process went on in another image, if its
-    /// worker has ended since.
-    fn ended_in(&self, ticket: &Ticket) -> Option<Failure> {
-        let evaluator = self.evaluator();
-        let end = evaluator.worker()?.end()?;
-        ticket.journal.is_resumed().then(|| {
-            let (stdout, stderr) = evaluator.printed();
-            EvaluatorError::Ended(Box::new((end, stdout, stderr))).into()
-        })
     }
 
     /// The first place in the queue, once the client reads what it was told.

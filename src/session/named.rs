@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::local::{TOO_MANY, recovery};
 use super::{Frozen, Launcher, Session, Ticket, Turn, lock};
+use crate::bytes::Bytes;
 use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluator, Stop, Worker};
@@ -30,6 +31,9 @@ struct State {
     /// How many phrases of the log are the prewarm's; `None` once the session has begun
     /// afresh without it.
     prewarmed: Option<usize>,
+    /// The phrase log that the session is to be brought back from. Its file belongs to the
+    /// process that takes the session's place, which may end before it has run all of it.
+    to_restore: Option<Bytes>,
     /// When the session's processes ended.
     ends: Vec<Instant>,
 }
@@ -45,6 +49,7 @@ impl Named {
     ) -> Named {
         let state = State {
             prewarmed,
+            to_restore: None,
             ends: Vec::new(),
         };
         Named {
@@ -86,14 +91,14 @@ impl Named {
 
     async fn replace(&self, session: &Session, mut end: End) -> Result<(), Failure> {
         let path = self.launcher.log(&self.name);
-        let log = path.as_ref().and_then(|path| fs::read(path).ok());
+        let log = self.log_to_restore(path.as_deref());
         let mut skip = Vec::new();
         loop {
             let ends = self.ended_again();
             let (evaluator, done) = self.fresh(path.clone()).await?;
             let words = words(end);
             let recover = Recover {
-                log: log.clone().map(crate::bytes::Bytes),
+                log: log.clone(),
                 done,
                 skip: skip.clone(),
             };
@@ -116,9 +121,28 @@ impl Named {
                 }
             };
             session.go_on_with(evaluator);
+            self.set_to_restore(None);
             session.notify(notice);
             return Ok(());
         }
+    }
+
+    /// The log of the process that has ended, or of one before it that none took the place of.
+    fn log_to_restore(&self, path: Option<&Path>) -> Option<Bytes> {
+        let log = &mut lock(&self.state).to_restore;
+        if log.is_none() {
+            *log = path.and_then(|path| fs::read(path).ok()).map(Bytes);
+        }
+        log.clone()
+    }
+
+    /// The log that the session is being brought back from.
+    pub fn to_restore(&self) -> Option<Bytes> {
+        lock(&self.state).to_restore.clone()
+    }
+
+    pub fn set_to_restore(&self, log: Option<Bytes>) {
+        lock(&self.state).to_restore = log;
     }
 
     /// Counts an end; returns how many there were in the last minute.

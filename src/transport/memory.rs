@@ -6,28 +6,28 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::{Message, parse};
-use super::outgoing::{Outgoing, Output};
+use super::outgoing::{Outgoing, Queue};
 use super::{Connection, READ_AHEAD};
 
 /// The client's end of a memory connection.
 pub struct Peer {
     input: mpsc::Sender<Message>,
-    output: mpsc::UnboundedReceiver<Output>,
+    output: Listener,
 }
 
 /// A connection and its client's end.
 pub fn memory() -> (Connection, Peer) {
     let (input, incoming) = mpsc::channel(READ_AHEAD);
-    let (queue, output) = mpsc::unbounded_channel();
-    let outgoing = Outgoing::new(queue, None);
+    let queue = Arc::new(Queue::default());
     let connection = Connection {
         incoming,
-        outgoing,
+        outgoing: Outgoing::new(Arc::clone(&queue), None),
         gone: CancellationToken::new(),
         unread: Arc::default(),
         calls_outlive_it: false,
         rivals: None,
     };
+    let output = Listener(queue);
     (connection, Peer { input, output })
 }
 
@@ -42,37 +42,36 @@ impl Peer {
 
     /// The next line from the server; `None` when it has ended.
     pub async fn receive(&mut self) -> Option<String> {
-        loop {
-            match self.output.recv().await? {
-                Output::Line(line) => return Some(text(&line)),
-                Output::Flush(done) => drop(done.send(())),
-            }
-        }
+        self.output.receive().await
     }
 
     /// Ends the client's input; what the server still says can be received.
     pub fn finish(self) -> Listener {
-        Listener(self.output)
+        self.output
     }
 }
 
 /// What is left of a peer that has finished sending.
-pub struct Listener(mpsc::UnboundedReceiver<Output>);
+pub struct Listener(Arc<Queue>);
 
 impl Listener {
+    async fn receive(&mut self) -> Option<String> {
+        let line = self.0.take().await?;
+        Some(String::from_utf8_lossy(&line).trim_end().to_string())
+    }
+
     /// All lines until the server ends.
     pub async fn lines(mut self) -> Vec<String> {
         let mut lines = Vec::new();
-        while let Some(output) = self.0.recv().await {
-            match output {
-                Output::Line(line) => lines.push(text(&line)),
-                Output::Flush(done) => drop(done.send(())),
-            }
+        while let Some(line) = self.receive().await {
+            lines.push(line);
         }
         lines
     }
 }
 
-fn text(line: &[u8]) -> String {
-    String::from_utf8_lossy(line).trim_end().to_string()
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }

@@ -4,12 +4,13 @@
 //! reads and writes are blocking ones, made when they will not block.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use rustix::process::{Pid, getppid};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -17,15 +18,20 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Message;
-use super::outgoing::{Direct, Outgoing, Output};
-use super::room::Room;
+use super::outgoing::{Outgoing, Queue};
 use super::{Connection, READ_AHEAD, Unread, ready};
 use crate::mutex::lock;
-use crate::{limits, stdio, user_code};
+use crate::{stdio, user_code};
 
 /// Serves the client on `input` and `output`, which the connection owns from here on.
-/// `before` was read from `input` already. To be called inside the tokio runtime.
-pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Connection> {
+/// `before` was read from `input` already, and `unsent` is to be written first. To be called
+/// inside the tokio runtime.
+pub fn stdio(
+    input: OwnedFd,
+    output: OwnedFd,
+    before: &[u8],
+    unsent: &[u8],
+) -> io::Result<Connection> {
     let (messages, incoming) = mpsc::channel(READ_AHEAD);
     let gone = CancellationToken::new();
     let unread = Unread::default();
@@ -35,7 +41,7 @@ pub fn stdio(input: OwnedFd, output: OwnedFd, before: &[u8]) -> io::Result<Conne
         messages,
     };
     read_on(input, reader, stdio::private(&output)?, gone.clone())?;
-    let outgoing = write_on(output, gone.clone())?;
+    let outgoing = write_on(output, unsent, gone.clone())?;
     Ok(Connection {
         incoming,
         outgoing,
@@ -167,88 +173,37 @@ fn read(mut file: impl Read, chunk: &mut [u8]) -> io::Result<usize> {
 }
 
 fn is_readable(file: &File) -> io::Result<bool> {
-    let mut descriptors = [PollFd::new(file, PollFlags::IN)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let ready = match poll(&mut descriptors, Some(&now)) {
-        // User code has set its limit of open files to none.
-        Err(rustix::io::Errno::INVAL) if limits::leave_room() => poll(&mut descriptors, Some(&now)),
-        ready => ready,
-    };
-    Ok(ready? > 0)
+    let ready = ready::poll(file, PollFlags::IN, Some(Duration::ZERO))?;
+    Ok(!ready.is_empty())
 }
 
-fn write_on(output: OwnedFd, gone: CancellationToken) -> io::Result<Outgoing> {
-    let (queue, lines) = mpsc::unbounded_channel();
-    let direct = Arc::new(Direct {
-        file: File::from(output),
-        room: Room::default(),
-    });
-    let writer = Arc::clone(&direct);
+fn write_on(output: OwnedFd, unsent: &[u8], gone: CancellationToken) -> io::Result<Outgoing> {
+    let queue = Arc::new(Queue::of(unsent));
+    let file = Arc::new(File::from(output));
+    let outgoing = Outgoing::new(Arc::clone(&queue), Some(Arc::clone(&file)));
     thread::Builder::new()
         .name("writer".into())
         .spawn(move || {
             user_code::none_here();
-            if let Err(error) = write(&writer, lines) {
+            if let Err(error) = queue.write(&file) {
                 log::info!("the client no longer reads: {error}");
+                queue.close();
                 gone.cancel();
             }
         })?;
-    Ok(Outgoing::new(queue, Some(direct)))
-}
-
-fn write(direct: &Direct, mut lines: mpsc::UnboundedReceiver<Output>) -> io::Result<()> {
-    while let Some(next) = lines.blocking_recv() {
-        match next {
-            Output::Line(line) => {
-                write_whole(&direct.file, &line)?;
-                direct.room.freed(line.len());
-            }
-            Output::Flush(done) => drop(done.send(())),
-        }
-    }
-    Ok(())
-}
-
-/// Writes all of `bytes`, also to a descriptor that somebody has made non-blocking.
-fn write_whole(mut file: &File, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match file.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(length) => bytes = &bytes[length..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for_room(file)?,
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-fn wait_for_room(file: &File) -> io::Result<()> {
-    let mut descriptors = [PollFd::new(file, PollFlags::OUT)];
-    match poll(&mut descriptors, None) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    Ok(outgoing)
 }
 
 /// After the client's last word: waits until it cannot hear ours either, because it closed
 /// its end or because our parent has died and nobody is left who could want an answer.
 fn watch_hangup(output: &impl AsFd, parent: Option<Pid>, gone: &CancellationToken) {
-    let mut descriptors = [PollFd::new(output, PollFlags::empty())];
     loop {
-        match poll(&mut descriptors, Some(&LOOK_AT_PARENT)) {
-            Ok(0) if getppid() == parent => {}
+        match ready::poll(output, PollFlags::empty(), Some(LOOK_AT_PARENT)) {
+            Ok(nothing) if nothing.is_empty() && getppid() == parent => {}
             Ok(_) => return gone.cancel(),
-            Err(rustix::io::Errno::INTR) => {}
             Err(error) => return log::warn!("watching the client: {error}"),
         }
     }
 }
 
-const LOOK_AT_PARENT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 250_000_000,
-};
+const LOOK_AT_PARENT: Duration = Duration::from_millis(250);

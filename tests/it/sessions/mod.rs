@@ -2,6 +2,7 @@
 
 mod checkpoints;
 mod death;
+mod falls;
 mod pool;
 mod recipes;
 mod routing;
