@@ -68,6 +68,10 @@ pub use evaluator::{Evaluated, Evaluation, Evaluator, Run, Stop};
 pub use outcome::Outcome;
 pub use settings::Settings;
 
+/// Where the executables have their memory: apart from the C library's heap, which user code
+/// can damage, or keep locked when it comes to its end there.
+pub use mimalloc::MiMalloc as Heap;
+
 /// Which OCaml toplevel an executable is linked with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variant {

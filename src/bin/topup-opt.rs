@@ -6,6 +6,9 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
+#[global_allocator]
+static HEAP: topup::Heap = topup::Heap;
+
 #[cfg(native_toplevel)]
 fn main() -> std::process::ExitCode {
     topup::main(topup::Variant::Native)

@@ -5,6 +5,9 @@
 #[allow(unsafe_code, reason = "an empty block that only names what to link")]
 unsafe extern "C" {}
 
+#[global_allocator]
+static HEAP: topup::Heap = topup::Heap;
+
 fn main() -> std::process::ExitCode {
     topup::main(topup::Variant::Bytecode)
 }

@@ -84,6 +84,12 @@ fn a_fault_costs_one_reply() {
             reply: Reply::Crash(Some("SIGABRT")),
         },
         Case {
+            what: "memory that is freed twice",
+            needs: &[HARM],
+            source: "Harm.free_twice ()",
+            reply: Reply::Crash(Some("SIGABRT")),
+        },
+        Case {
             what: "a thread of user code",
             needs: &[THREADS],
             source: "Thread.join (Thread.create (fun () -> print_int (String.length (Obj.magic 3 : string ref).contents)) ())",

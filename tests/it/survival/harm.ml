@@ -6,6 +6,7 @@ external quick_exit : int -> unit = "harm_quick_exit"
 external thread_exit : unit -> unit = "harm_thread_exit"
 
 external abort : unit -> unit = "harm_abort"
+external free_twice : unit -> unit = "harm_free_twice"
 external kill : int -> int = "harm_kill"
 external bus : unit -> int = "harm_bus"
 external deep : unit -> int = "harm_deep"
