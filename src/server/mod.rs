@@ -46,7 +46,9 @@ enum Event {
     Fell(End),
     /// The client may have gone without a word, or has.
     Suspect(Suspicion),
-    /// Nobody listens any more, or we are told to end.
+    /// The client listens no more; what it has sent is to be done all the same.
+    Deaf,
+    /// Nobody is there any more, or we are told to end.
     Stop,
 }
 
@@ -59,7 +61,8 @@ pub enum Served {
 }
 
 /// Serves one connection until the client has gone, `shutdown` is cancelled, or something
-/// arrives at `ends`. A client that has finished sending still gets its answers.
+/// arrives at `ends`. A client that has finished sending still gets its answers; where calls
+/// outlive their client, all that one has sent is begun before this returns.
 pub async fn serve(
     connection: Connection,
     negotiation: Negotiation,
@@ -90,13 +93,16 @@ pub async fn serve(
         resumed,
     };
     let room = server.outgoing.room();
-    let mut open = true;
-    while open || !server.pending.is_empty() {
+    let (mut open, mut heard) = (true, true);
+    while open || heard && !server.pending.is_empty() {
         let is_topup = server.negotiation.is_topup();
         let event = tokio::select! {
             biased;
             _ = shutdown.cancelled() => Event::Stop,
-            _ = gone.cancelled() => Event::Stop,
+            _ = gone.cancelled(), if heard => match calls_outlive_it {
+                true => Event::Deaf,
+                false => Event::Stop,
+            },
             Some(end) = ends.recv() => Event::Fell(end),
             Some(event) = from_calls.recv() => event,
             message = next(&mut incoming, &room), if open && server.takes_more() => match message {
@@ -113,6 +119,7 @@ pub async fn serve(
             Event::Suspect(Suspicion::Ask) => server.outgoing.line(messages::ping()),
             Event::Suspect(Suspicion::Gone) => return Served::Done,
             Event::InputEnded => open = false,
+            Event::Deaf => heard = false,
             Event::Goes {
                 id,
                 elapsed,
@@ -121,9 +128,7 @@ pub async fn serve(
             Event::Finished { id, answer } => server.finish(id, answer),
             Event::Fell(end) => return Served::Fell(server.fall(end, &mut incoming, &unread)),
             Event::Stop => {
-                if !calls_outlive_it || shutdown.is_cancelled() {
-                    server.abandon();
-                }
+                server.abandon();
                 return Served::Done;
             }
         }

@@ -199,6 +199,7 @@ impl Queue {
     /// Nobody will take what is said.
     pub fn close(&self) {
         lock(&self.state).gone = true;
+        self.room.give_up();
         self.done.notify_waiters();
     }
 

@@ -1,7 +1,7 @@
 //! How much waits for a client that does not read.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
@@ -13,6 +13,8 @@ pub struct Room(Arc<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     bytes: AtomicUsize,
+    /// Whether nobody is left who would read.
+    given_up: AtomicBool,
     freed: Notify,
 }
 
@@ -33,6 +35,12 @@ impl Room {
         }
     }
 
+    /// What waits is not written any more, nor what comes: there always is room.
+    pub fn give_up(&self) {
+        self.0.given_up.store(true, Ordering::Release);
+        self.0.freed.notify_waiters();
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.waiting() == 0
@@ -43,7 +51,7 @@ impl Room {
         loop {
             // Made before the look, so that no word in between is missed.
             let freed = self.0.freed.notified();
-            if self.waiting() < MOST {
+            if self.waiting() < MOST || self.0.given_up.load(Ordering::Acquire) {
                 return;
             }
             freed.await;
