@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::watch;
+
 use crate::end::End;
 use crate::instructions;
 use crate::session::{Host, Hosts, Registry, Session};
@@ -12,7 +14,12 @@ pub struct Router {
     local: Arc<Session>,
     registry: Arc<Registry>,
     hosts: Arc<Hosts>,
+    /// How many things are in flight.
+    work: watch::Sender<usize>,
 }
+
+/// Something that is in flight while this is there: a call, whatever becomes of its client.
+pub struct Work(watch::Sender<usize>);
 
 /// Where a call goes.
 pub enum Target {
@@ -30,6 +37,7 @@ impl Router {
             local,
             registry: Arc::new(registry),
             hosts: Arc::new(hosts),
+            work: watch::Sender::new(0),
         }
     }
 
@@ -72,9 +80,16 @@ impl Router {
         instructions::instructions(self.registry.list(), self.hosts.list())
     }
 
-    /// Whether anything runs anywhere.
-    pub fn is_busy(&self) -> bool {
-        self.local.is_busy() || self.registry.is_busy()
+    /// Something begins.
+    pub fn begin_work(&self) -> Work {
+        self.work.send_modify(|count| *count += 1);
+        Work(self.work.clone())
+    }
+
+    /// Completes as soon as nothing is in flight anywhere.
+    pub async fn idle(&self) {
+        // It does not fail: the sender is ours.
+        let _ = self.work.subscribe().wait_for(|count| *count == 0).await;
     }
 
     /// Interrupts what runs in the session `name`, if there is one and anything does.
@@ -91,5 +106,11 @@ impl Router {
         if let Ok(host) = self.hosts.find(name) {
             host.cancel();
         }
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count -= 1);
     }
 }

@@ -36,7 +36,8 @@ impl Service<'_> {
             unsent,
             ..
         } = before;
-        self.router.local().begin_recovery(&handover).await;
+        let work = self.router.begin_work();
+        self.router.local().begin_recovery(&handover, work).await;
         let resumed = self.router.registry().resume(handover.sessions);
         resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
         self.router.hosts().resume(handover.hosts);

@@ -214,22 +214,21 @@ impl<'a> Service<'a> {
         socket: &Socket,
         idle_timeout: Option<Duration>,
     ) -> Result<Next, String> {
-        loop {
-            let idle = tokio::time::sleep(idle_timeout.unwrap_or(Duration::MAX));
-            tokio::select! {
-                biased;
-                _ = self.shutdown.cancelled() => return Ok(Next::Over),
-                Some(end) = self.ends.recv() => return Ok(Next::Fell(end)),
-                client = socket.accept() => {
-                    let copied = client.and_then(|input| {
-                        Ok(Client { output: stdio::private(&input)?, input })
-                    });
-                    return copied.map(Next::Client).map_err(|e| format!("a client: {e}"));
-                }
-                _ = idle => if !self.router.is_busy() {
-                    return Ok(Next::Over);
-                },
+        let idle = async {
+            self.router.idle().await;
+            tokio::time::sleep(idle_timeout.unwrap_or(Duration::MAX)).await;
+        };
+        tokio::select! {
+            biased;
+            _ = self.shutdown.cancelled() => Ok(Next::Over),
+            Some(end) = self.ends.recv() => Ok(Next::Fell(end)),
+            client = socket.accept() => {
+                let copied = client.and_then(|input| {
+                    Ok(Client { output: stdio::private(&input)?, input })
+                });
+                copied.map(Next::Client).map_err(|e| format!("a client: {e}"))
             }
+            _ = idle => Ok(Next::Over),
         }
     }
 

@@ -9,6 +9,7 @@ use crate::end::End;
 use crate::job::{Recover, Reset};
 use crate::outcome::Recovered;
 use crate::reexec::Handover;
+use crate::router::Work;
 use crate::tools::{Answer, Failure, Printed};
 
 /// How the session goes on.
@@ -24,8 +25,9 @@ impl Session {
     }
 
     /// Begins to run the phrase log again after the process came to its end. No turn comes
-    /// before that is over; the next evaluation's notice says how it went.
-    pub async fn begin_recovery(self: &Arc<Self>, handover: &Handover) {
+    /// before that is over; the next evaluation's notice says how it went. `work` is what
+    /// is in flight until then.
+    pub async fn begin_recovery(self: &Arc<Self>, handover: &Handover, work: Work) {
         let session = Arc::clone(self);
         let (end, skipped) = (handover.end.clone(), handover.skipped.clone());
         let starts_empty = handover.recent_ends() >= TOO_MANY;
@@ -47,6 +49,7 @@ impl Session {
                 }
             };
             session.notify(notice);
+            drop(work);
         });
         let _ = has_begun.await;
     }

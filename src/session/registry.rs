@@ -65,11 +65,6 @@ impl Registry {
         live.find(|session| session.name() == name)
     }
 
-    /// Whether anything runs in any of them.
-    pub fn is_busy(&self) -> bool {
-        self.live().iter().any(|session| session.is_busy())
-    }
-
     fn live(&self) -> Vec<Arc<Session>> {
         let pools = lock(&self.pools);
         let members = pools.values().flat_map(|pool| &pool.members);

@@ -227,6 +227,7 @@ pub async fn call(
     ticket: Ticket,
     progress: Progress,
 ) -> Answer {
+    let _work = router.begin_work();
     let result = match prepare(tool, arguments, router) {
         Ok((arguments, Target::Host(host))) => {
             host.call(tool.name, arguments.into(), &ticket).await
