@@ -1,5 +1,6 @@
 //! The command line; the only place that ends the process.
 
+use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use clap::{CommandFactory, FromArgMatches};
 
-use crate::reexec::{self, Beginning, take_back};
+use crate::reexec::{self, Beginning, Handover, take_back};
 use crate::service::{self, Before, Client, Clients, Prepared};
 use crate::settings::{self, Settings};
 use crate::socket::{self, Claimed};
@@ -131,14 +132,13 @@ fn prepare(variant: Variant, arguments: &Arguments) -> Result<Option<Prepared>, 
     home::remember();
     limits::remember();
     crash::leave_signals();
+    if let Some(memory) = arguments.go_on_from {
+        return resume(memory, arguments.idle_timeout).map(Some);
+    }
     let settings = Settings::from_env().unwrap_or_else(|problem| {
         say(&problem);
         std::process::exit(2)
     });
-    if let Some(memory) = arguments.go_on_from {
-        let resumed = resume(settings, memory, arguments);
-        return resumed.map(Some).map_err(|e| format!("going on: {e}"));
-    }
     let socket = arguments.socket.as_deref().map(listen).transpose()?;
     if let Some((Claimed::Live, path)) = &socket {
         hold_on(path);
@@ -199,9 +199,27 @@ fn hold_on(path: &Path) {
     {}
 }
 
-/// Goes on where the image of this process before this one ended.
-fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::Result<Prepared> {
-    let (handover, [unread, unsent, log]) = reexec::receive(memory)?;
+/// Goes on where the image of this process before this one ended. A problem goes where that
+/// one's log lines went: fd 2 is user code's.
+fn resume(memory: RawFd, idle_timeout: Option<Duration>) -> Result<Prepared, String> {
+    let failed = |error: std::io::Error| format!("going on: {error}");
+    let (handover, parts) = reexec::receive(memory).map_err(failed)?;
+    let mut log_lines = take_back(handover.log_lines).map_err(failed)?;
+    let copy = log_lines.try_clone();
+    let resumed = copy.and_then(|copy| go_on(handover, parts, copy, idle_timeout));
+    resumed.map_err(|error| {
+        let problem = failed(error);
+        let _ = writeln!(log_lines, "topup: {problem}");
+        problem
+    })
+}
+
+fn go_on(
+    mut handover: Handover,
+    [unread, unsent, log]: [Vec<u8>; 3],
+    log_lines: File,
+    idle_timeout: Option<Duration>,
+) -> std::io::Result<Prepared> {
     let client = match handover.client {
         Some([input, output]) => Some(Client {
             input: take_back(input)?.into(),
@@ -209,23 +227,19 @@ fn resume(settings: Settings, memory: RawFd, arguments: &Arguments) -> std::io::
         }),
         None => None,
     };
-    let path = arguments
-        .socket
-        .as_deref()
-        .map(|path| home::expand(path.as_os_str()).and_then(std::path::absolute));
-    let clients = match (handover.listener, client) {
-        (Some(listener), client) => Clients::Socket {
+    let clients = match (handover.listener.take(), client) {
+        (Some((listener, path)), client) => Clients::Socket {
             listener: take_back(listener)?.into(),
-            path: path.transpose()?.unwrap_or_default(),
-            idle_timeout: arguments.idle_timeout,
+            path,
+            idle_timeout,
             client,
         },
         (None, Some(client)) => Clients::Stdio(client),
         (None, None) => return Err(std::io::Error::other("there is no client")),
     };
     Ok(Prepared {
-        settings,
-        log_lines: take_back(handover.log_lines)?,
+        settings: Settings::from_env().map_err(std::io::Error::other)?,
+        log_lines,
         capture: stdio::capture()?,
         clients,
         before: Some(Before {

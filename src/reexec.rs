@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::Bytes;
 use crate::protocol::jsonrpc::Id;
 use crate::session::{HostsLeft, SessionsLeft};
-use crate::{adopt, limits};
+use crate::{adopt, limits, settings};
 
 /// The name of the argument that names the memory file; not for people.
 pub const ARGUMENT: &str = "--go-on-from";
@@ -31,8 +31,8 @@ pub struct Handover {
     pub log_lines: RawFd,
     /// The input and output of the client that is being served.
     pub client: Option<[RawFd; 2]>,
-    /// The socket that clients connect to.
-    pub listener: Option<RawFd>,
+    /// The socket that clients connect to, and its absolute path.
+    pub listener: Option<(RawFd, PathBuf)>,
     /// Calls that were in flight elsewhere, by id, and what they were told.
     pub calls: Vec<(Id, Vec<Bytes>)>,
     pub sessions: SessionsLeft,
@@ -66,9 +66,13 @@ pub struct Beginning {
 impl Beginning {
     /// To be taken first thing.
     pub fn take() -> Beginning {
+        let mut environment: Vec<_> = std::env::vars_os().collect();
+        for (name, value) in &mut environment {
+            settings::make_absolute(name, value);
+        }
         Beginning {
             arguments: std::env::args_os().collect(),
-            environment: std::env::vars_os().collect(),
+            environment,
             directory: std::env::current_dir().ok(),
         }
     }

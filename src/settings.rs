@@ -1,6 +1,7 @@
 //! The environment variables that topup reads, checked once at start.
 
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -155,6 +156,21 @@ fn words(name: &str) -> Result<Option<Vec<String>>, String> {
         _ => Err(format!(
             "{name}={text}: it takes a command; is a quote left open?"
         )),
+    }
+}
+
+/// The variables that name a path.
+const PATHS: [&str; 3] = ["TOPUP_LOG", "TOPUP_CHECKPOINT_DIR", "TOPUP_XFER_DIR"];
+
+/// The variable as processes get it that are started later: a relative path means what it
+/// means now, also when the directory has gone. What cannot be resolved stays for [`path`]
+/// to complain of.
+pub fn make_absolute(name: &OsStr, value: &mut OsString) {
+    if value.is_empty() || value == "off" || !PATHS.iter().any(|path| name == *path) {
+        return;
+    }
+    if let Ok(absolute) = home::expand(value).and_then(std::path::absolute) {
+        *value = absolute.into();
     }
 }
 

@@ -89,6 +89,11 @@ impl Socket {
         }
     }
 
+    /// Absolute.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }

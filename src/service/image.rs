@@ -96,10 +96,13 @@ impl Service<'_> {
                 keep_open(client.output.as_fd())?,
             ])
         };
+        let listener = |socket: &Socket| -> io::Result<_> {
+            Ok((keep_open(socket.as_fd())?, socket.path().to_path_buf()))
+        };
         let handover = Handover {
             log_lines: keep_open(self.log_lines.as_fd())?,
             client: client.map(open).transpose()?,
-            listener: socket.map(|socket| keep_open(socket.as_fd())).transpose()?,
+            listener: socket.map(listener).transpose()?,
             revision: rest
                 .negotiation
                 .agreed()

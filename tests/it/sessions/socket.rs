@@ -288,3 +288,114 @@ fn paths_are_resolved() {
         server.wait();
     }
 }
+
+#[test]
+fn what_a_client_sends_before_it_closes_is_run() {
+    each(|executable| {
+        let served = serve(executable, &[]);
+        let mut first = Visitor::at(&served.path);
+        first.eval("let seen = ref [] let add n = seen := n :: !seen");
+        // More than is read ahead; it has closed before we come to it, and reads nothing.
+        let mut hasty = Visitor::at(&served.path);
+        for number in 1..=100 {
+            hasty.begin(
+                "eval",
+                json!({ "source": format!("add {number}; String.make 9000 'x'") }),
+            );
+        }
+        drop(hasty);
+        // One that is being served closes, too.
+        for number in 101..=200 {
+            first.begin(
+                "eval",
+                json!({ "source": format!("add {number}; String.make 9000 'x'") }),
+            );
+        }
+        drop(first);
+        let mut last = Visitor::at(&served.path);
+        let reply =
+            last.eval("List.rev !seen = List.init 100 (fun n -> n + 101) @ List.init 100 succ");
+        assert_eq!(reply["value_repr"], "true", "{reply}");
+        assert_eq!(last.eval("List.length !seen")["value_repr"], "200");
+    });
+}
+
+#[test]
+fn more_than_a_client_would_read_holds_up_no_one_else() {
+    let served = serve(BYTECODE, &["--idle-timeout", "600"]);
+    let mut hasty = Visitor::at(&served.path);
+    let source = "let n = 1;; let s = String.make 9000 'x' in print_string s; prerr_string s; s";
+    // Some 100 MB of replies.
+    for _ in 0..3_500 {
+        hasty.begin("eval", json!({ "source": source }));
+    }
+    drop(hasty);
+    assert_eq!(Visitor::at(&served.path).eval("n + 1")["value_repr"], "2");
+}
+
+#[test]
+fn a_start_that_runs_is_no_idleness() {
+    let mut served = serve(BYTECODE, &["--idle-timeout", "0.2"]);
+    let go = served.home.path().join("go");
+    let done = served.home.path().join("done");
+    let prewarm = served.home.path().join("slow.ml");
+    let source = format!(
+        "#require \"unix\";;\nwhile not (Sys.file_exists {go:?}) do Unix.sleepf 0.01 done;;\nclose_out (open_out {done:?})"
+    );
+    fs::write(&prewarm, source).unwrap();
+    let mut visitor = Visitor::at(&served.path);
+    visitor.begin(
+        "start_local_session",
+        json!({ "session": "a", "prewarm": prewarm }),
+    );
+    drop(visitor);
+    // Five times as long as it may be idle.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(
+        served.process.child.try_wait().unwrap().is_none(),
+        "it is busy"
+    );
+    fs::write(&go, "").unwrap();
+    eventually("the start goes on", || done.exists());
+    assert!(served.process.wait().success(), "then it is idle");
+}
+
+#[test]
+fn a_relative_path_outlives_its_folder() {
+    each(|executable| {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("work");
+        fs::create_dir(&folder).unwrap();
+        let said = home.path().join("stderr");
+        let _server = Client::start_with(executable, |command| {
+            command.env("HOME", home.path()).current_dir(&folder);
+            command
+                .env("TOPUP_LOG", "log.ml")
+                .env("TOPUP_CHECKPOINT_DIR", "checkpoints");
+            command
+                .args(["--socket", "../run/a.sock"])
+                .stderr(fs::File::create(&said).unwrap());
+        });
+        let path = home.path().join("run/a.sock");
+        eventually("it listens", || UnixStream::connect(&path).is_ok());
+        let mut visitor = Visitor::at(&path);
+        visitor.eval("let x = 41");
+        visitor.call("start_local_session", json!({ "session": "a" }));
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(visitor.eval(SEGFAULT)["phase"], "crash");
+        let reply = visitor.eval("x + 1");
+        assert_eq!(
+            reply["value_repr"],
+            "42",
+            "{reply}, {:?}",
+            fs::read_to_string(&said)
+        );
+        // A fresh process of a session starts as well.
+        let reply = visitor.call("eval", json!({ "source": SEGFAULT, "session": "a" }));
+        assert_eq!(reply["phase"], "crash", "{reply}");
+        let reply = visitor.call("eval", json!({ "source": "1 + 1", "session": "a" }));
+        assert_eq!(reply["value_repr"], "2", "{reply}");
+        drop(visitor);
+        assert_eq!(Visitor::at(&path).eval("x")["value_repr"], "41");
+    });
+}
