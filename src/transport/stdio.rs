@@ -5,16 +5,16 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::event::PollFlags;
-use rustix::process::{Pid, getppid};
+use rustix::process::getppid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::lines::Message;
@@ -40,7 +40,8 @@ pub fn stdio(
         unread: Arc::clone(&unread),
         messages,
     };
-    read_on(input, reader, stdio::private(&output)?, gone.clone())?;
+    let over = read_on(input, reader)?;
+    watch_hangup(File::from(stdio::private(&output)?), over, gone.clone());
     let outgoing = write_on(output, unsent, gone.clone())?;
     Ok(Connection {
         incoming,
@@ -59,42 +60,24 @@ struct Reader {
 }
 
 /// Reads in a task if the descriptor can be waited for, else (a regular file) in a thread.
-fn read_on(
-    input: OwnedFd,
-    reader: Reader,
-    output: OwnedFd,
-    gone: CancellationToken,
-) -> io::Result<()> {
-    let parent = getppid();
+/// The returned receiver is told when that is over.
+fn read_on(input: OwnedFd, reader: Reader) -> io::Result<oneshot::Receiver<io::Result<()>>> {
+    let (over, is_over) = oneshot::channel();
     let input = File::from(input);
     let copy = File::from(stdio::private(&input)?);
     match ready::watch(input) {
         Some(input) => {
-            tokio::spawn(async move {
-                if let Err(error) = read_ready(input, reader).await {
-                    log::info!("reading from the client: {error}");
-                }
-                let watch = move || {
-                    user_code::none_here();
-                    watch_hangup(&output, parent, &gone)
-                };
-                let _ = thread::Builder::new().name("hangup".into()).spawn(watch);
-            });
+            tokio::spawn(async move { over.send(read_ready(input, reader).await) });
         }
         None => {
-            thread::Builder::new()
-                .name("reader".into())
-                .spawn(move || {
-                    user_code::none_here();
-                    if let Err(error) = read_blocking(copy, &reader) {
-                        log::info!("reading from the client: {error}");
-                    }
-                    drop(reader);
-                    watch_hangup(&output, parent, &gone);
-                })?;
+            let read = move || {
+                user_code::none_here();
+                let _ = over.send(read_blocking(copy, reader));
+            };
+            thread::Builder::new().name("reader".into()).spawn(read)?;
         }
     }
-    Ok(())
+    Ok(is_over)
 }
 
 async fn read_ready(input: AsyncFd<File>, reader: Reader) -> io::Result<()> {
@@ -119,7 +102,7 @@ async fn read_ready(input: AsyncFd<File>, reader: Reader) -> io::Result<()> {
     }
 }
 
-fn read_blocking(mut input: File, reader: &Reader) -> io::Result<()> {
+fn read_blocking(mut input: File, reader: Reader) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let mut chunk = vec![0; 1 << 16];
     loop {
@@ -194,16 +177,25 @@ fn write_on(output: OwnedFd, unsent: &[u8], gone: CancellationToken) -> io::Resu
     Ok(outgoing)
 }
 
-/// After the client's last word: waits until it cannot hear ours either, because it closed
-/// its end or because our parent has died and nobody is left who could want an answer.
-fn watch_hangup(output: &impl AsFd, parent: Option<Pid>, gone: &CancellationToken) {
-    loop {
-        match ready::poll(output, PollFlags::empty(), Some(LOOK_AT_PARENT)) {
-            Ok(nothing) if nothing.is_empty() && getppid() == parent => {}
-            Ok(_) => return gone.cancel(),
-            Err(error) => return log::warn!("watching the client: {error}"),
+/// Waits until the client cannot hear us: it has closed its end, or, after its last word, our
+/// parent has died and nobody is left who could want an answer.
+fn watch_hangup(output: File, over: oneshot::Receiver<io::Result<()>>, gone: CancellationToken) {
+    let parent = getppid();
+    let alone = async move {
+        if let Ok(Err(error)) = over.await {
+            log::info!("reading from the client: {error}");
         }
-    }
+        while getppid() == parent {
+            tokio::time::sleep(LOOK_AT_PARENT).await;
+        }
+    };
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = ready::hung_up(output) => {}
+            _ = alone => {}
+        }
+        gone.cancel();
+    });
 }
 
 const LOOK_AT_PARENT: Duration = Duration::from_millis(250);

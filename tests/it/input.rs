@@ -201,6 +201,19 @@ fn start() -> Child {
 }
 
 #[test]
+fn a_reader_that_goes_is_noticed_while_an_evaluation_runs() {
+    let mut child = start();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let run = "print_string \"on\"; while true do () done";
+    writeln!(input, "{}\n{}", call(1, "2"), call(2, run)).unwrap();
+    output.read_exact(&mut [0]).unwrap();
+    drop(output);
+    assert!(child.wait().unwrap().success());
+    drop(input);
+}
+
+#[test]
 fn a_reader_that_goes_ends_the_server_though_its_input_stays() {
     for what in [
         "1",
