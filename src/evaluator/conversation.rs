@@ -30,6 +30,7 @@ use crate::stdio;
 pub struct Request {
     pub line: Vec<u8>,
     pub descriptors: Vec<OwnedFd>,
+    pub what: Outstanding,
     /// Gets the reply, or how the process ended.
     pub reply: Box<dyn FnOnce(Result<Line, End>) + Send>,
 }
@@ -50,7 +51,7 @@ pub struct Conversation {
 
 /// The request that has no reply yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-enum Outstanding {
+pub enum Outstanding {
     #[default]
     None,
     Job,
@@ -84,10 +85,11 @@ impl Conversation {
         while let Some(Request {
             line,
             descriptors,
+            what,
             reply,
         }) = requests.recv().await
         {
-            let result = match self.answer(&line, &descriptors).await {
+            let result = match self.answer(&line, &descriptors, what).await {
                 Ok(line) => Ok(line),
                 Err(_) => {
                     // It has ended, or has closed its socket and is of no use any more.
@@ -103,9 +105,14 @@ impl Conversation {
     }
 
     /// What the worker says to a request, or has said to it.
-    async fn answer(&self, line: &[u8], descriptors: &[OwnedFd]) -> io::Result<Line> {
-        if !descriptors.is_empty() {
-            return self.ask(line, descriptors, Outstanding::Copy).await;
+    async fn answer(
+        &self,
+        line: &[u8],
+        descriptors: &[OwnedFd],
+        what: Outstanding,
+    ) -> io::Result<Line> {
+        if what == Outstanding::Copy {
+            return self.ask(line, descriptors, what).await;
         }
         let journal = Arc::clone(&lock(&self.journal));
         if let Some(reply) = journal.reply_of_before() {
