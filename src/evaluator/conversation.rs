@@ -22,6 +22,7 @@ use crate::bytes::Bytes;
 use crate::capture::Meter;
 use crate::end::End;
 use crate::mutex::lock;
+use crate::process_group;
 use crate::reexec::{keep_open, take_back};
 use crate::session::{Journal, Line};
 use crate::stdio;
@@ -219,9 +220,14 @@ impl Conversation {
                 return Some(words.next()?.to_vec());
             }
             b"at" => self.at.store(number()? as usize, Ordering::Relaxed),
-            b"group" => lock(&self.groups).push(number()? as i32),
+            b"group" => {
+                let group = number()? as i32;
+                process_group::remember(group);
+                lock(&self.groups).push(group);
+            }
             b"gone" => {
                 let gone = number()? as i32;
+                process_group::forget(gone);
                 lock(&self.groups).retain(|group| *group != gone);
             }
             _ => log::warn!("a worker says {:?}", String::from_utf8_lossy(line)),
@@ -252,8 +258,10 @@ impl Conversation {
         *lock(&self.outstanding)
     }
 
-    /// What the next image needs, but for the meter.
+    /// What the next image needs, but for the meter. The groups are not among those that end
+    /// with this image.
     pub fn leave(&self) -> io::Result<ConversationLeft> {
+        self.groups().into_iter().for_each(process_group::forget);
         Ok(ConversationLeft {
             socket: keep_open(self.socket.as_fd())?,
             unsent: Bytes(lock(&self.unsent).clone().into()),
@@ -269,6 +277,10 @@ impl Conversation {
         conversation.unsent = Mutex::new(left.unsent.0.into());
         conversation.bytes = Mutex::new(left.bytes.0);
         conversation.outstanding = Mutex::new(left.outstanding);
+        left.groups
+            .iter()
+            .copied()
+            .for_each(process_group::remember);
         conversation.groups = Mutex::new(left.groups);
         Ok(conversation)
     }

@@ -25,6 +25,10 @@ fn stop(pid: u32) {
     });
 }
 
+fn is_zombie(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+}
+
 /// Withdraws a call.
 fn withdraw(client: &mut Client, id: u64) {
     let line = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
@@ -372,6 +376,37 @@ fn a_file_that_others_hold_is_not_waited_for_without_end() {
     drop(lock);
     let (reply, is_error) = server.call("update_local_session", update("b"));
     assert!(!is_error, "{reply}");
+}
+
+#[test]
+fn commands_of_sessions_end_with_their_server() {
+    each(|executable| {
+        for (name, command) in [
+            (
+                "TERM",
+                "sleep 600 & echo $! >FILE.new; mv FILE.new FILE; wait",
+            ),
+            (
+                "KILL",
+                "echo $$ >FILE.new; mv FILE.new FILE; exec sleep 600",
+            ),
+        ] {
+            let mut server = Server::start(executable);
+            server.session("a", json!({}));
+            let file = server.home.path().join("pid");
+            let command = command.replace("FILE", file.to_str().unwrap());
+            let source = format!("Sys.command {command:?}");
+            let call = json!({ "source": source, "session": "a" });
+            server.client.begin_call("eval", call);
+            eventually("the program runs", || file.exists());
+            let program: u32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+            server.client.signal(name);
+            server.client.wait();
+            eventually("the program has ended", || {
+                !exists(program) || is_zombie(program)
+            });
+        }
+    });
 }
 
 #[test]
