@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use serde::de::DeserializeOwned;
-use tokio::sync::oneshot;
+use tokio::sync::{MutexGuard, oneshot};
 use tokio::time::{self, MissedTickBehavior};
 
 use super::conversation::Outstanding;
@@ -24,6 +24,12 @@ use crate::session::Line;
 const COPY: Duration = Duration::from_secs(5);
 
 impl Worker {
+    /// Waits until nobody else makes a copy of the worker: from the first half to the second
+    /// it can do nothing else.
+    pub async fn alone(&self) -> MutexGuard<'_, ()> {
+        self.copying.lock().await
+    }
+
     /// Has the worker make a copy of itself, which serves the other end of the returned
     /// socket. It is still the child of a process between the two: see [`Worker::part`].
     pub async fn fork(&self, end_if_late: bool) -> Result<(Pid, OwnedFd, Meter), EvaluatorError> {
@@ -38,8 +44,8 @@ impl Worker {
 
     /// The process between the worker and its latest copy goes, which leaves the copy to the
     /// nearest reaper of orphans. It is to join next.
-    pub async fn part(&self) -> Result<(), EvaluatorError> {
-        self.soon("part\n", Vec::new(), true).await
+    pub async fn part(&self, end_if_late: bool) -> Result<(), EvaluatorError> {
+        self.soon("part\n", Vec::new(), end_if_late).await
     }
 
     /// Has the worker do what is part of a copy, and should be done in no time.

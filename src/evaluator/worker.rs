@@ -28,6 +28,8 @@ pub struct Worker {
     ended: watch::Receiver<Option<End>>,
     /// Whether it was killed because nothing else stopped it.
     given_up: AtomicBool,
+    /// Who makes a copy of it.
+    pub(super) copying: tokio::sync::Mutex<()>,
 }
 
 impl Worker {
@@ -80,6 +82,7 @@ impl Worker {
             conversation,
             ended,
             given_up: AtomicBool::new(false),
+            copying: Default::default(),
         }
     }
 

@@ -87,14 +87,16 @@ impl Launcher {
         let Some(original) = original.worker() else {
             return Err(EvaluatorError::Fault("it is not a worker".into()));
         };
+        let alone = original.alone().await;
         let (pid, socket, meter) = original.fork(may_end).await?;
         {
             let _one = self.copying.lock().await;
             let mut inheritance =
                 Inheritance::begin().map_err(|error| EvaluatorError::Fault(error.to_string()))?;
-            original.part().await?;
+            original.part(may_end).await?;
             inheritance.is_ours(pid);
         }
+        drop(alone);
         let worker = Worker::join(socket, meter, &self.join(log), pid).await?;
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
