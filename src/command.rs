@@ -10,16 +10,17 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ocaml::sys::{self, Value};
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, getppid, set_parent_process_death_signal};
 
-use crate::interrupt;
 use crate::process_group::{self, Group};
+use crate::{crash, interrupt};
 
 unsafe extern "C" {
     // caml/memory.h; the same signature in every version of OCaml.
@@ -113,6 +114,8 @@ unsafe fn run(command: Value) -> Result<End, Value> {
         if let Some(path) = PATH.get() {
             shell.env("PATH", path);
         }
+    } else if crash::is_worker() {
+        ends_with_us(&mut shell);
     }
     match Group::spawn(&mut shell) {
         Ok(group) => Ok(unsafe { wait(group.id()) }),
@@ -128,6 +131,22 @@ unsafe fn run(command: Value) -> Result<End, Value> {
             })
         }
     }
+}
+
+/// The command's first process is killed when this one ends, however that comes about: with
+/// a worker's server the worker is killed, which can then end no more what it has started.
+fn ends_with_us(command: &mut Command) {
+    let us = getpid();
+    let bind = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        match getppid() == Some(us) {
+            true => Ok(()),
+            // It was too late.
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
+    };
+    // SAFETY: two system calls.
+    unsafe { command.pre_exec(bind) };
 }
 
 /// Waits for the child without OCaml's lock; runs OCaml's signal handlers when interrupted.

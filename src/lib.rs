@@ -40,6 +40,7 @@ mod interrupt;
 pub mod job;
 mod memory;
 mod mutex;
+mod orphans;
 pub mod overflow;
 pub mod phrase_log;
 mod process_group;

@@ -1,7 +1,6 @@
 //! Programs that topup runs, each in a process group of its own, so that it can be ended
 //! with all that it has started, and ends with topup.
 
-use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus};
@@ -69,9 +68,16 @@ pub fn forget(id: i32) {
     worker::announce_group(id, false);
 }
 
-/// Lists a group that was started by other means.
+/// Lists a group that was started by other means, by a worker perhaps.
 pub fn remember(id: i32) {
     running().extend(Pid::from_raw(id));
+}
+
+/// Whether it is listed.
+pub fn runs(id: i32) -> bool {
+    running()
+        .iter()
+        .any(|group| Some(*group) == Pid::from_raw(id))
 }
 
 /// Ends what runs and lets nothing more begin; to be called when the process is about to
@@ -95,26 +101,6 @@ pub fn end_all() -> Vec<Pid> {
 pub fn wait_for(ended: impl IntoIterator<Item = Pid>) {
     for group in ended {
         let _ = waitid(WaitId::Pid(group), WaitIdOptions::EXITED);
-    }
-}
-
-/// Waits for children that have ended and are nobody's: what the image of this process before
-/// this one has started and not handed on. To be called before user code runs.
-pub fn reap_strays() {
-    let pid = std::process::id();
-    let children = fs::read_to_string(format!("/proc/self/task/{pid}/children"));
-    let children = children.unwrap_or_default();
-    let known = running();
-    for child in children
-        .split_whitespace()
-        .filter_map(|number| number.parse().ok())
-    {
-        if let Some(child) = Pid::from_raw(child).filter(|child| !known.contains(child)) {
-            let _ = waitid(
-                WaitId::Pid(child),
-                WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-            );
-        }
     }
 }
 

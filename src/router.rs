@@ -26,6 +26,8 @@ pub enum Target {
     Session(Arc<Session>),
     /// Another machine, whose topup does all the rest.
     Host(Arc<Host>),
+    /// A session of this name is being started: there is nothing yet but to cancel that.
+    Starting(String),
 }
 
 /// What names the toplevel in this process.
@@ -51,6 +53,7 @@ impl Router {
             (Some(host), None) => return self.hosts.find(&host).map(Target::Host),
             (None, Some(name)) => match self.registry.find(&name) {
                 Some(session) => return Ok(Target::Session(session)),
+                None if self.registry.is_starting(&name) => return Ok(Target::Starting(name)),
                 None => self.registry.missing(&name),
             },
         };
@@ -92,12 +95,15 @@ impl Router {
         let _ = self.work.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Interrupts what runs in the session `name`, if there is one and anything does.
+    /// Interrupts what runs in the session `name`, if there is one and anything does, or its
+    /// start.
     pub fn cancel(&self, name: &str) {
         if name == LOCAL {
             self.local.cancel();
         } else if let Some(session) = self.registry.find(name) {
             session.cancel();
+        } else {
+            self.registry.cancel_start(name);
         }
     }
 

@@ -22,6 +22,7 @@ use crate::bytes::Bytes;
 use crate::capture::Meter;
 use crate::end::End;
 use crate::mutex::lock;
+use crate::process_group;
 use crate::reexec::{keep_open, take_back};
 use crate::session::{Journal, Line};
 use crate::stdio;
@@ -30,6 +31,7 @@ use crate::stdio;
 pub struct Request {
     pub line: Vec<u8>,
     pub descriptors: Vec<OwnedFd>,
+    pub what: Outstanding,
     /// Gets the reply, or how the process ended.
     pub reply: Box<dyn FnOnce(Result<Line, End>) + Send>,
 }
@@ -50,7 +52,7 @@ pub struct Conversation {
 
 /// The request that has no reply yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-enum Outstanding {
+pub enum Outstanding {
     #[default]
     None,
     Job,
@@ -84,10 +86,11 @@ impl Conversation {
         while let Some(Request {
             line,
             descriptors,
+            what,
             reply,
         }) = requests.recv().await
         {
-            let result = match self.answer(&line, &descriptors).await {
+            let result = match self.answer(&line, &descriptors, what).await {
                 Ok(line) => Ok(line),
                 Err(_) => {
                     // It has ended, or has closed its socket and is of no use any more.
@@ -103,9 +106,14 @@ impl Conversation {
     }
 
     /// What the worker says to a request, or has said to it.
-    async fn answer(&self, line: &[u8], descriptors: &[OwnedFd]) -> io::Result<Line> {
-        if !descriptors.is_empty() {
-            return self.ask(line, descriptors, Outstanding::Copy).await;
+    async fn answer(
+        &self,
+        line: &[u8],
+        descriptors: &[OwnedFd],
+        what: Outstanding,
+    ) -> io::Result<Line> {
+        if what == Outstanding::Copy {
+            return self.ask(line, descriptors, what).await;
         }
         let journal = Arc::clone(&lock(&self.journal));
         if let Some(reply) = journal.reply_of_before() {
@@ -212,9 +220,14 @@ impl Conversation {
                 return Some(words.next()?.to_vec());
             }
             b"at" => self.at.store(number()? as usize, Ordering::Relaxed),
-            b"group" => lock(&self.groups).push(number()? as i32),
+            b"group" => {
+                let group = number()? as i32;
+                process_group::remember(group);
+                lock(&self.groups).push(group);
+            }
             b"gone" => {
                 let gone = number()? as i32;
+                process_group::forget(gone);
                 lock(&self.groups).retain(|group| *group != gone);
             }
             _ => log::warn!("a worker says {:?}", String::from_utf8_lossy(line)),
@@ -245,8 +258,10 @@ impl Conversation {
         *lock(&self.outstanding)
     }
 
-    /// What the next image needs, but for the meter.
+    /// What the next image needs, but for the meter. The groups are not among those that end
+    /// with this image.
     pub fn leave(&self) -> io::Result<ConversationLeft> {
+        self.groups().into_iter().for_each(process_group::forget);
         Ok(ConversationLeft {
             socket: keep_open(self.socket.as_fd())?,
             unsent: Bytes(lock(&self.unsent).clone().into()),
@@ -262,6 +277,10 @@ impl Conversation {
         conversation.unsent = Mutex::new(left.unsent.0.into());
         conversation.bytes = Mutex::new(left.bytes.0);
         conversation.outstanding = Mutex::new(left.outstanding);
+        left.groups
+            .iter()
+            .copied()
+            .for_each(process_group::remember);
         conversation.groups = Mutex::new(left.groups);
         Ok(conversation)
     }

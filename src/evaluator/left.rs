@@ -40,6 +40,7 @@ impl Worker {
         let meter = Meter::resume(left.streams)?;
         let conversation = Conversation::resume(left.conversation, meter.clone())?;
         let pid = Pid::from_raw(left.pid).ok_or(io::ErrorKind::InvalidData)?;
+        process_group::remember(left.pid);
         Worker::watch(pid, meter, Arc::new(conversation))
     }
 }

@@ -1,6 +1,7 @@
 //! The handle on a toplevel: jobs, deadlines, interrupts.
 
 mod conversation;
+mod copy;
 mod left;
 mod patience;
 mod reaper;
@@ -165,10 +166,17 @@ impl Evaluator {
         Ok(Run { stop, ..run })
     }
 
-    /// Does what runs no user code.
-    pub async fn ask<J: Job>(&self, job: J) -> Result<J::Done, EvaluatorError> {
+    /// Does what runs no user code. A worker that has not done it a while after `cancel`
+    /// completes is ended.
+    pub async fn ask<J: Job>(
+        &self,
+        job: J,
+        cancel: impl Future<Output = ()>,
+    ) -> Result<J::Done, EvaluatorError> {
         self.booted().await?;
-        self.send(job)?.await.map_err(|_| ended())?
+        let (answered, stop) = self.answered(self.send(job)?, cancel).await;
+        let answer = answered.map_err(|_| ended())?;
+        answer.map_err(|error| self.stopped_by(error, stop))
     }
 
     /// What was printed and not reported, when the process has come to its end.

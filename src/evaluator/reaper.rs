@@ -48,6 +48,7 @@ pub fn watch(
         process_group::forget(pid.as_raw_nonzero().get());
         for group in conversation.groups() {
             process_group::signal(group, Signal::KILL);
+            process_group::forget(group);
         }
         let _ = kill_process_group(pid, Signal::KILL);
         let _ = ended.send(Some(status.map_or(End::Exit(0), |status| end_of(&status))));

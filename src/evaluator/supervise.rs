@@ -17,6 +17,7 @@ const GROWTH: u64 = 64 << 20;
 const MEASURE: Duration = Duration::from_millis(10);
 /// How often the interrupt is repeated until the evaluation ends.
 pub(super) const REPEAT: Duration = Duration::from_millis(50);
+
 impl Evaluator {
     /// The limit that the evaluation has passed, which began with so much `written` and
     /// `resident`.
@@ -80,6 +81,28 @@ impl Evaluator {
                 patience = Patience::of(STRONGER / 4);
             }
             repeat.reset_immediately();
+        }
+    }
+    /// Waits for what runs no user code, and so has nothing in it to interrupt.
+    pub(super) async fn answered<T>(
+        &self,
+        mut finished: oneshot::Receiver<T>,
+        cancel: impl Future<Output = ()>,
+    ) -> (Reply<T>, Option<Stop>) {
+        let Some(worker) = self.worker() else {
+            return (finished.await, None);
+        };
+        tokio::select! {
+            biased;
+            reply = &mut finished => return (reply, None),
+            _ = cancel => {}
+        }
+        match worker.within(STRONGER, &mut finished).await {
+            Some(reply) => (reply, None),
+            None => {
+                worker.give_up();
+                (finished.await, Some(Stop::Cancelled))
+            }
         }
     }
 }

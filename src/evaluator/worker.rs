@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::conversation::{Conversation, Request};
+use super::conversation::{Conversation, Outstanding, Request};
 use super::{Evaluator, ended};
 use crate::capture::Meter;
 use crate::cpu::ThreadId;
@@ -28,6 +28,8 @@ pub struct Worker {
     ended: watch::Receiver<Option<End>>,
     /// Whether it was killed because nothing else stopped it.
     given_up: AtomicBool,
+    /// Who makes a copy of it.
+    pub(super) copying: tokio::sync::Mutex<()>,
 }
 
 impl Worker {
@@ -41,7 +43,7 @@ impl Worker {
     ) -> Result<Worker, EvaluatorError> {
         let failed =
             |error: io::Error| EvaluatorError::Fault(format!("starting a worker: {error}"));
-        let mut unwatched = Unwatched(Some(pid));
+        let mut unwatched = Unwatched::remember(pid);
         let conversation = Arc::new(Conversation::new(socket, meter.clone()).map_err(failed)?);
         let given = serde_json::to_string(join).map_err(|e| failed(e.into()))?;
         let line = format!("join {given}\n");
@@ -59,9 +61,8 @@ impl Worker {
         }
     }
 
-    /// Watches a worker that has joined.
+    /// Watches a worker that has joined, and is among those that end with this process.
     pub fn watch(pid: Pid, meter: Meter, conversation: Arc<Conversation>) -> io::Result<Worker> {
-        process_group::remember(pid.as_raw_nonzero().get());
         let ended = super::reaper::watch(pid, Arc::clone(&conversation))?;
         Ok(Worker::of(pid, meter, conversation, ended))
     }
@@ -81,6 +82,7 @@ impl Worker {
             conversation,
             ended,
             given_up: AtomicBool::new(false),
+            copying: Default::default(),
         }
     }
 
@@ -101,7 +103,7 @@ impl Worker {
             .map_err(|error| EvaluatorError::Fault(format!("{}: {error}", J::NAME)))?;
         let line = format!("{} {given}\n", J::NAME);
         self.conversation.begin_replay();
-        self.request(line, Vec::new(), |reply| answer(&reply))
+        self.request(line, Vec::new(), Outstanding::Job, |reply| answer(&reply))
     }
 
     /// What the call whose turn it is has been told; until the next one's turn.
@@ -114,10 +116,11 @@ impl Worker {
     }
 
     /// Has the worker do what `line` says; `read` understands the reply.
-    fn request<T: Send + 'static>(
+    pub(super) fn request<T: Send + 'static>(
         &self,
         line: String,
         descriptors: Vec<OwnedFd>,
+        what: Outstanding,
         read: impl FnOnce(Line) -> Result<T, EvaluatorError> + Send + 'static,
     ) -> Result<oneshot::Receiver<Result<T, EvaluatorError>>, EvaluatorError> {
         let (reply, receiver) = oneshot::channel();
@@ -125,6 +128,7 @@ impl Worker {
         let request = Request {
             line: line.into_bytes(),
             descriptors,
+            what,
             reply: Box::new(move |result| {
                 let result = match result {
                     Ok(line) => read(line),
@@ -135,18 +139,6 @@ impl Worker {
         };
         self.requests.send(request).map_err(|_| ended())?;
         Ok(receiver)
-    }
-
-    /// Has the worker make a copy of itself, which serves the other end of the returned
-    /// socket. It is to join next.
-    pub async fn copy(&self) -> Result<(Pid, OwnedFd, Meter), EvaluatorError> {
-        let failed = |error: io::Error| EvaluatorError::Fault(format!("copying a worker: {error}"));
-        let (socket, theirs) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
-        let (meter, [stdout, stderr]) = Meter::start().map_err(failed)?;
-        let descriptors = vec![theirs.into(), stdout.into(), stderr.into()];
-        let done = self.request("fork\n".into(), descriptors, |reply| answer::<i32>(&reply))?;
-        let pid = Pid::from_raw(done.await.map_err(|_| ended())??).ok_or_else(ended)?;
-        Ok((pid, socket.into(), meter))
     }
 
     pub fn interrupt(&self) {
@@ -218,11 +210,19 @@ impl Drop for Worker {
 /// A process that has been started and is not watched yet.
 struct Unwatched(Option<Pid>);
 
+impl Unwatched {
+    fn remember(pid: Pid) -> Unwatched {
+        process_group::remember(pid.as_raw_nonzero().get());
+        Unwatched(Some(pid))
+    }
+}
+
 impl Drop for Unwatched {
     fn drop(&mut self) {
         if let Some(pid) = self.0 {
             let _ = kill_process(pid, Signal::KILL);
             process_group::wait_for([pid]);
+            process_group::forget(pid.as_raw_nonzero().get());
         }
     }
 }
@@ -237,7 +237,7 @@ fn over(end: End, meter: &Meter) -> EvaluatorError {
 const SHOWN: usize = 10_000;
 
 /// What a job came to.
-fn answer<T: serde::de::DeserializeOwned>(line: &Line) -> Result<T, EvaluatorError> {
+pub(super) fn answer<T: serde::de::DeserializeOwned>(line: &Line) -> Result<T, EvaluatorError> {
     let result: Result<Result<T, EvaluatorError>, _> = serde_json::from_slice(line);
     result.unwrap_or_else(|error| Err(EvaluatorError::Fault(format!("a worker's reply: {error}"))))
 }

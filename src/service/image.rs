@@ -8,7 +8,7 @@ use crate::protocol::mcp::Negotiation;
 use crate::reexec::{self, Handover, keep_open};
 use crate::server::{Rest, Resumed};
 use crate::socket::Socket;
-use crate::{descriptors, process_group};
+use crate::{descriptors, orphans, process_group};
 
 /// What the image of this process before this one left.
 pub struct Before {
@@ -41,7 +41,7 @@ impl Service<'_> {
         let resumed = self.router.registry().resume(handover.sessions);
         resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
         self.router.hosts().resume(handover.hosts);
-        process_group::reap_strays();
+        orphans::take_strays();
         let negotiation = Negotiation::resume(handover.revision.as_deref(), handover.is_topup);
         self.before = Earlier {
             unread,

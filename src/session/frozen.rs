@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::left::leave;
 use super::{Launcher, Turn, lock};
 use crate::bytes::Bytes;
-use crate::error::EvaluatorError;
-use crate::evaluator::{Evaluator, WorkerLeft};
+use crate::evaluator::{Evaluator, Stop, WorkerLeft};
+use crate::tools::{Failure, Phase};
 
 /// The latest ones; shared by all named sessions of a server.
 #[derive(Default)]
@@ -85,19 +85,35 @@ impl Frozen {
     }
 }
 
+/// What became of a restore from a process.
+pub enum Thawed {
+    /// It went back to there, after so many phrases.
+    Back(usize),
+    /// There is no process of that checkpoint.
+    Nowhere,
+    /// There was one, which could not be copied: why.
+    Failed(String),
+}
+
 impl Turn<'_> {
-    /// Keeps a copy of a named session's process for the checkpoint at `path`; for the local
-    /// one there is none.
+    /// Keeps a copy of a named session's process for the checkpoint at `path`, or says why
+    /// not; for the local one there is none.
     pub async fn freeze(
         &self,
         path: PathBuf,
         source: Vec<u8>,
         phrases: usize,
-    ) -> Result<(), EvaluatorError> {
+    ) -> Result<(), String> {
         let Some(named) = &self.session.named else {
             return Ok(());
         };
-        let evaluator = named.launcher.copy(&self.session.evaluator(), None).await?;
+        // One that does not answer is not ended: it holds what is not in the log.
+        let evaluator = self.session.evaluator();
+        let evaluator = tokio::select! {
+            biased;
+            _ = self.stopped() => return Err("it was cancelled".into()),
+            copy = named.launcher.copy(&evaluator, None, false) => copy?,
+        };
         named.frozen.keep(Checkpoint {
             path,
             source,
@@ -108,21 +124,30 @@ impl Turn<'_> {
     }
 
     /// Puts a copy of the checkpoint's process in the place of a named session's, if there is
-    /// one and its file still holds `source`; returns the number of its phrases.
-    pub async fn thaw(&self, path: &Path, source: &[u8]) -> Option<usize> {
-        let named = self.session.named.as_ref()?;
-        let (evaluator, phrases) = named.frozen.find(path, source)?;
+    /// one and its file still holds `source`.
+    pub async fn thaw(&self, path: &Path, source: &[u8]) -> Result<Thawed, Failure> {
+        let Some(named) = &self.session.named else {
+            return Ok(Thawed::Nowhere);
+        };
+        let Some((evaluator, phrases)) = named.frozen.find(path, source) else {
+            return Ok(Thawed::Nowhere);
+        };
         let log = named.launcher.log(&named.name);
-        match named.launcher.copy(&evaluator, log).await {
+        let copied = tokio::select! {
+            biased;
+            _ = self.stopped() => {
+                let text = format!("{}; the session is as it was", Stop::Cancelled);
+                return Err(Failure::new(Phase::Route, text));
+            }
+            copied = named.launcher.copy(&evaluator, log, true) => copied,
+        };
+        Ok(match copied {
             Ok(copy) => {
                 named.forget_prewarm();
                 self.session.go_on_with(copy);
-                Some(phrases)
+                Thawed::Back(phrases)
             }
-            Err(error) => {
-                log::warn!("copying the checkpoint {}: {error}", path.display());
-                None
-            }
-        }
+            Err(reason) => Thawed::Failed(reason),
+        })
     }
 }

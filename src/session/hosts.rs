@@ -174,21 +174,11 @@ impl Hosts {
         name: &str,
         change: impl FnOnce(&mut Known) + Send + 'static,
     ) -> Result<(Known, Option<String>), Failure> {
-        let name = name.to_string();
-        let changed = tokio::task::spawn_blocking(move || HOSTS.change(&name, change)).await;
-        changed
-            .map_err(io::Error::other)
-            .and_then(|done| done)
-            .map_err(of_file)
+        HOSTS.change(name, change).await.map_err(of_file)
     }
 
     async fn forget(&self, name: &str) -> Result<(), Failure> {
-        let name = name.to_string();
-        let forgotten = tokio::task::spawn_blocking(move || HOSTS.forget(&name)).await;
-        forgotten
-            .map_err(io::Error::other)
-            .and_then(|done| done)
-            .map_err(of_file)
+        HOSTS.forget(name).await.map_err(of_file)
     }
 
     /// Every host that is registered or known.

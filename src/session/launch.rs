@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use rustix::process::{Pid, getpid, set_child_subreaper};
+use rustix::process::{Pid, getpid};
 
 use crate::capture::Meter;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluator, Worker, WorkerLeft};
+use crate::orphans::Inheritance;
 use crate::phrase_log::{self, Place};
 use crate::reexec::Beginning;
 use crate::settings::Settings;
@@ -22,7 +23,8 @@ use crate::worker::{self, Join};
 pub struct Launcher {
     beginning: Beginning,
     settings: Settings,
-    /// One copy is made at a time: the server is the reaper of orphans for that long.
+    /// One copy parts from its original at a time: the server is the reaper of orphans for
+    /// that long.
     copying: tokio::sync::Mutex<()>,
 }
 
@@ -58,35 +60,43 @@ impl Launcher {
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
-    /// Makes a copy of a worker that does nothing else meanwhile. It keeps its own phrase
-    /// log at `log`; without that it never adds to what it was copied with.
+    /// Makes a copy of a worker that does nothing else meanwhile, or says why there is none.
+    /// It keeps its own phrase log at `log`; without that it never adds to what it was copied
+    /// with. An original that does not answer in time is ended if it `may_end`.
     pub async fn copy(
         self: &Arc<Self>,
         original: &Arc<Evaluator>,
         log: Option<PathBuf>,
-    ) -> Result<Evaluator, EvaluatorError> {
+        may_end: bool,
+    ) -> Result<Evaluator, String> {
         let (launcher, original) = (Arc::clone(self), Arc::clone(original));
         // To its end, also when the caller is cancelled: nobody else would wait for the copy.
-        let copied = tokio::spawn(async move { launcher.copy_now(&original, log).await });
+        let copied = tokio::spawn(async move { launcher.copy_now(&original, log, may_end).await });
         copied
             .await
-            .map_err(|error| EvaluatorError::Fault(error.to_string()))?
+            .map_err(|error| error.to_string())?
+            .map_err(why)
     }
 
     async fn copy_now(
         &self,
         original: &Evaluator,
         log: Option<PathBuf>,
+        may_end: bool,
     ) -> Result<Evaluator, EvaluatorError> {
-        let failed = |error: rustix::io::Errno| EvaluatorError::Fault(error.to_string());
         let Some(original) = original.worker() else {
             return Err(EvaluatorError::Fault("it is not a worker".into()));
         };
-        let _one = self.copying.lock().await;
-        set_child_subreaper(Some(getpid())).map_err(failed)?;
-        let copied = original.copy().await;
-        set_child_subreaper(None).map_err(failed)?;
-        let (pid, socket, meter) = copied?;
+        let alone = original.alone().await;
+        let (pid, socket, meter) = original.fork(may_end).await?;
+        {
+            let _one = self.copying.lock().await;
+            let mut inheritance =
+                Inheritance::begin().map_err(|error| EvaluatorError::Fault(error.to_string()))?;
+            original.part(may_end).await?;
+            inheritance.is_ours(pid);
+        }
+        drop(alone);
         let worker = Worker::join(socket, meter, &self.join(log), pid).await?;
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
@@ -116,5 +126,12 @@ impl Launcher {
         // A file that cannot be made is the worker's to complain of.
         let folder = folder.unwrap_or_else(|_| PathBuf::from("/nonexistent"));
         Some(folder.join(format!("{}-{name}.ml", std::process::id())))
+    }
+}
+
+fn why(error: EvaluatorError) -> String {
+    match error {
+        EvaluatorError::Fault(reason) => reason,
+        error => error.to_string(),
     }
 }

@@ -15,6 +15,7 @@ mod pool;
 mod recipes;
 mod registry;
 mod ssh;
+mod starts;
 mod turn;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio_util::sync::CancellationToken;
 
-pub use frozen::Frozen;
+pub use frozen::{Frozen, Thawed};
 pub use host::Host;
 pub use hosts::{HostListed, Hosts, HostsLeft, Known};
 pub use journal::{Journal, Line};
@@ -154,8 +155,11 @@ impl Session {
     /// Ends a named session's process, whatever runs there; completes when it is gone.
     pub async fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
-        if let Some(worker) = self.evaluator().worker() {
-            worker.kill();
+        let evaluator = self.evaluator();
+        evaluator.worker().inspect(|worker| worker.kill());
+        // What brings its process back, or waits for a copy, has nothing to wait for.
+        self.cancel();
+        if let Some(worker) = evaluator.worker() {
             worker.gone().await;
         }
     }

@@ -1,12 +1,13 @@
 //! What a named session has besides: how its process is brought back after its end.
 
 use std::fs;
+use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::local::{TOO_MANY, recovery};
-use super::{Frozen, Launcher, Session, Ticket, Turn, lock};
+use super::{Frozen, Launcher, Session, Turn, lock};
 use crate::bytes::Bytes;
 use crate::end::End;
 use crate::error::EvaluatorError;
@@ -95,7 +96,7 @@ impl Named {
         let mut skip = Vec::new();
         loop {
             let ends = self.ended_again();
-            let (evaluator, done) = self.fresh(path.clone()).await?;
+            let (evaluator, done, not_copied) = self.fresh(path.clone()).await?;
             let words = words(end);
             let recover = Recover {
                 log: log.clone(),
@@ -123,6 +124,9 @@ impl Named {
             session.go_on_with(evaluator);
             self.set_to_restore(None);
             session.notify(notice);
+            if let Some(reason) = not_copied {
+                session.notify(format!("its prewarm was run again: {reason}"));
+            }
             return Ok(());
         }
     }
@@ -154,21 +158,25 @@ impl Named {
     }
 
     /// A fresh process for the session; also returns how many phrases of the old log need
-    /// not be run again.
-    async fn fresh(&self, log: Option<PathBuf>) -> Result<(Evaluator, usize), Failure> {
+    /// not be run again, and why it is no copy of one that had been prewarmed, if it was to be.
+    async fn fresh(
+        &self,
+        log: Option<PathBuf>,
+    ) -> Result<(Evaluator, usize, Option<String>), Failure> {
         let Some(phrases) = lock(&self.state).prewarmed else {
-            return Ok((self.launcher.spawn(log).await?, 0));
+            return Ok((self.launcher.spawn(log).await?, 0, None));
         };
-        if let Some(template) = self
-            .template
-            .as_ref()
-            .filter(|template| template.is_alive())
-        {
-            return Ok((self.launcher.copy(template, log).await?, phrases));
+        let mut not_copied = None;
+        let template = self.template.as_ref();
+        if let Some(template) = template.filter(|template| template.is_alive()) {
+            match self.launcher.copy(template, log.clone(), true).await {
+                Ok(copy) => return Ok((copy, phrases, None)),
+                Err(reason) => not_copied = Some(reason),
+            }
         }
         let prewarm = self.prewarm.as_deref();
-        let (evaluator, _) = prewarmed(&self.launcher, log, prewarm, &Ticket::default()).await?;
-        Ok((evaluator, phrases))
+        let (evaluator, _) = prewarmed(&self.launcher, log, prewarm).await?;
+        Ok((evaluator, phrases, not_copied))
     }
 }
 
@@ -186,44 +194,47 @@ fn words(end: End) -> String {
     }
 }
 
-/// A fresh process that has run `prewarm`, and how many phrases its log has.
+/// A fresh process that has run `prewarm`, and how many phrases its log has. It ends if this
+/// is dropped.
 pub async fn prewarmed(
     launcher: &Launcher,
     log: Option<PathBuf>,
     prewarm: Option<&Path>,
-    ticket: &Ticket,
 ) -> Result<(Evaluator, usize), Failure> {
     let evaluator = launcher.spawn(log).await?;
     let phrases = match prewarm {
-        Some(file) => run_first(&evaluator, file, ticket).await?,
+        Some(file) => run_first(&evaluator, file).await?,
         None => 0,
     };
     Ok((evaluator, phrases))
 }
 
 /// Runs a file in a fresh toplevel; returns the number of phrases in the log then.
-async fn run_first(evaluator: &Evaluator, file: &Path, ticket: &Ticket) -> Result<usize, Failure> {
+async fn run_first(evaluator: &Evaluator, file: &Path) -> Result<usize, Failure> {
     let failed = |text: String| Failure::new(Phase::Prewarm, format!("{}: {text}", file.display()));
     let Some(path) = file.to_str() else {
         return Err(failed("its name is not text".into()));
     };
     let source = format!("#use {path:?}");
-    let cancelled = ticket.cancel.cancelled();
-    let run = evaluator
-        .eval(source, None, cancelled)
-        .await
-        .map_err(|error| {
-            let Failure { error, .. } = &Failure::from(error);
-            failed(error.clone())
-        })?;
+    let run = evaluator.eval(source, None, pending()).await;
+    let run = run.map_err(|error| {
+        let text = error.to_string();
+        Failure {
+            error: failed(text).error,
+            phase: Phase::Prewarm,
+            ..Failure::from(error)
+        }
+    })?;
     if let Some(error) = run.result.outcome.error {
-        let stopped = run.stop.map(|stop| format!("{stop}\n")).unwrap_or_default();
+        let stopped = match run.stop {
+            Some(stop @ Stop::Timeout(_)) => format!("{stop} (TOPUP_TIMEOUT sets the limit)\n"),
+            Some(stop) => format!("{stop}\n"),
+            None => String::new(),
+        };
         let printed = Printed::new(run.stdout, run.stderr);
         return Err(failed(stopped + &error).beside(printed));
     }
     // Without a log there is nothing to count.
-    Ok(evaluator
-        .ask(Log {})
-        .await
-        .map_or(0, |(_, phrases)| phrases))
+    let log = evaluator.ask(Log {}, pending()).await;
+    Ok(log.map_or(0, |(_, phrases)| phrases))
 }

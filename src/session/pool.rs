@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use super::named::{Named, prewarmed};
-use super::{Frozen, Launcher, Recipe, Session, Ticket};
-use crate::error::EvaluatorError;
+use super::{Frozen, Launcher, Recipe, Session};
 use crate::evaluator::Evaluator;
 use crate::tools::Failure;
 
@@ -28,20 +27,19 @@ impl Pool {
         recipe: &Recipe,
         launcher: &Arc<Launcher>,
         frozen: &Arc<Frozen>,
-        ticket: &Ticket,
     ) -> Result<Pool, Failure> {
         let fresh = async |name: &str| {
             let prewarm = recipe.prewarm.as_deref();
-            prewarmed(launcher, launcher.log(name), prewarm, ticket).await
+            prewarmed(launcher, launcher.log(name), prewarm).await
         };
         let (primary, phrases) = fresh(name).await?;
         let primary = Arc::new(primary);
         let mut spawned = None;
         let mut template = None;
         if recipe.pool > 1 {
-            match launcher.copy(&primary, None).await {
+            match launcher.copy(&primary, None, true).await {
                 Ok(copy) => template = Some(Arc::new(copy)),
-                Err(error) => spawned = Some(why(error)),
+                Err(reason) => spawned = Some(reason),
             }
         }
         let named = |name: &str, phrases| {
@@ -59,12 +57,16 @@ impl Pool {
         let mut members = vec![Arc::new(Session::named(primary, named(name, phrases)))];
         for number in 1..recipe.pool.max(1) {
             let sibling = format!("{name}.{number}");
-            let (evaluator, phrases) = match &template {
-                Some(template) => (
-                    launcher.copy(template, launcher.log(&sibling)).await?,
-                    phrases,
-                ),
-                None => fresh(&sibling).await?,
+            let copied = match &template {
+                Some(template) => launcher.copy(template, launcher.log(&sibling), true).await,
+                None => Err(String::new()),
+            };
+            let (evaluator, phrases) = match copied {
+                Ok(copy) => (copy, phrases),
+                Err(reason) => {
+                    spawned.get_or_insert(reason);
+                    fresh(&sibling).await?
+                }
             };
             let named = named(&sibling, phrases);
             members.push(Arc::new(Session::named(Arc::new(evaluator), named)));
@@ -75,12 +77,5 @@ impl Pool {
             template,
             spawned,
         })
-    }
-}
-
-fn why(error: EvaluatorError) -> String {
-    match error {
-        EvaluatorError::Fault(reason) => reason,
-        error => error.to_string(),
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::pool::Pool;
 use super::recipes::{Changes, RECIPES};
+use super::starts::{Start, Starts};
 use super::{Frozen, Launcher, Recipe, Session, Ticket, lock};
 use crate::evaluator::Worker;
 use crate::router::LOCAL;
@@ -20,6 +21,7 @@ pub struct Registry {
     pub(super) pools: Mutex<BTreeMap<String, Arc<Pool>>>,
     /// One lock a name: who starts or stops a session of that name.
     changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    starts: Starts,
 }
 
 /// A session that is up.
@@ -56,6 +58,7 @@ impl Registry {
             frozen: Arc::default(),
             pools: Mutex::default(),
             changing: Mutex::default(),
+            starts: Starts::default(),
         }
     }
 
@@ -73,6 +76,12 @@ impl Registry {
 
     /// Why there is no live session `name`, and what to do.
     pub fn missing(&self, name: &str) -> String {
+        if self.is_starting(name) {
+            return format!(
+                "session {name:?} is being started; call it when start_local_session has answered, \
+                 or end the start with cancel"
+            );
+        }
         if self.known().iter().any(|known| known == name) {
             return format!("session {name:?} is not running; start_local_session brings it up");
         }
@@ -85,6 +94,16 @@ impl Registry {
         )
     }
 
+    /// Whether the session `name` is about to be live.
+    pub fn is_starting(&self, name: &str) -> bool {
+        self.starts.are_on(name)
+    }
+
+    /// Ends the start of the session `name`. False if it is not being started.
+    pub fn cancel_start(&self, name: &str) -> bool {
+        self.starts.end(name)
+    }
+
     /// Changes how the session `name` is made, and brings it up unless it is.
     pub async fn start(
         &self,
@@ -92,7 +111,8 @@ impl Registry {
         changes: Changes,
         ticket: &Ticket,
     ) -> Result<Started, Failure> {
-        let _alone = self.alone_with(name).await;
+        let start = self.starts.begin(name, ticket);
+        let _alone = start.unless_ended(self.alone_with(name)).await?;
         if let Some(pool) = lock(&self.pools).get(name) {
             return Ok(Started {
                 pool: Arc::clone(pool),
@@ -102,25 +122,31 @@ impl Registry {
         }
         let mut recipe = RECIPES.read().remove(name).unwrap_or_default();
         recipe.change(&changes);
-        let pool = self.bring_up(name, &recipe, ticket).await?;
+        let pool = self.bring_up(name, &recipe, &start).await?;
         // The session is up, whatever becomes of the file.
-        let written = self.write(name, changes).await;
+        let warning = match start.unless_ended(write(name, changes)).await {
+            Ok(Ok((_, warning))) => warning,
+            Ok(Err(failure)) => Some(failure.error),
+            Err(_) => Some("it was cancelled before its recipe was kept".to_string()),
+        };
         Ok(Started {
             pool,
             is_new: true,
-            warning: written.map_or_else(|failure| Some(failure.error), |(_, warning)| warning),
+            warning,
         })
     }
 
     /// Ends the session `name` and brings it up again as its recipe says now.
     pub async fn restart(&self, name: &str, ticket: &Ticket) -> Result<Started, Failure> {
-        let _alone = self.alone_with(name).await;
+        self.starts.end(name);
+        let start = self.starts.begin(name, ticket);
+        let _alone = start.unless_ended(self.alone_with(name)).await?;
         let Some(recipe) = RECIPES.read().remove(name) else {
             return Err(unknown(name, &self.known()));
         };
         self.end(name).await;
         Ok(Started {
-            pool: self.bring_up(name, &recipe, ticket).await?,
+            pool: self.bring_up(name, &recipe, &start).await?,
             is_new: true,
             warning: None,
         })
@@ -130,29 +156,26 @@ impl Registry {
         &self,
         name: &str,
         recipe: &Recipe,
-        ticket: &Ticket,
+        start: &Start<'_>,
     ) -> Result<Arc<Pool>, Failure> {
-        let pool = tokio::select! {
-            biased;
-            _ = ticket.cancel.cancelled() => {
-                let text = "cancelled; the session was not started";
-                return Err(Failure::new(Phase::Prewarm, text));
-            }
-            pool = Pool::start(name, recipe, &self.launcher, &self.frozen, ticket) => pool?,
-        };
-        let pool = Arc::new(pool);
+        let pool = Pool::start(name, recipe, &self.launcher, &self.frozen);
+        let pool = Arc::new(start.unless_ended(pool).await??);
         lock(&self.pools).insert(name.to_string(), Arc::clone(&pool));
         Ok(pool)
     }
 
-    /// Ends the session `name` and its siblings. With `forget` nothing is left of it.
-    pub async fn stop(&self, name: &str, forget: bool) -> Result<bool, Failure> {
-        let _alone = self.alone_with(name).await;
-        self.must_know(name)?;
-        let stopped = self.end(name).await;
+    /// Ends the session `name` and its siblings, also while they are being started. With
+    /// `forget` nothing is left of it.
+    pub async fn stop(&self, name: &str, forget: bool, ticket: &Ticket) -> Result<bool, Failure> {
+        let was_starting = self.starts.end(name);
+        let _alone = unless_withdrawn(ticket, self.alone_with(name)).await?;
+        if !was_starting {
+            self.must_know(name)?;
+        }
+        let stopped = self.end(name).await || was_starting;
         if forget {
-            let name = name.to_string();
-            edited(move || RECIPES.forget(&name)).await?;
+            let forgotten = unless_withdrawn(ticket, RECIPES.forget(name)).await?;
+            forgotten.map_err(of_file)?;
         }
         Ok(stopped)
     }
@@ -174,19 +197,11 @@ impl Registry {
         &self,
         name: &str,
         changes: Changes,
+        ticket: &Ticket,
     ) -> Result<(Recipe, Option<String>), Failure> {
-        let _alone = self.alone_with(name).await;
+        let _alone = unless_withdrawn(ticket, self.alone_with(name)).await?;
         self.must_know(name)?;
-        self.write(name, changes).await
-    }
-
-    async fn write(
-        &self,
-        name: &str,
-        changes: Changes,
-    ) -> Result<(Recipe, Option<String>), Failure> {
-        let name = name.to_string();
-        edited(move || RECIPES.change(&name, |recipe| recipe.change(&changes))).await
+        unless_withdrawn(ticket, write(name, changes)).await?
     }
 
     /// Every session that is live or has a recipe.
@@ -247,16 +262,21 @@ fn unknown(name: &str, known: &[String]) -> Failure {
     Failure::new(Phase::Arguments, format!("no session {name:?}; {known}"))
 }
 
-/// Edits the file of recipes, for which other servers may hold it up.
-async fn edited<T: Send + 'static>(
-    edit: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Failure> {
-    let edited = tokio::task::spawn_blocking(edit).await;
-    edited
-        .map_err(io::Error::other)
-        .and_then(|edited| edited)
-        .map_err(|error| {
-            let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
-            Failure::new(Phase::Arguments, text)
-        })
+async fn write(name: &str, changes: Changes) -> Result<(Recipe, Option<String>), Failure> {
+    let change = move |recipe: &mut Recipe| recipe.change(&changes);
+    RECIPES.change(name, change).await.map_err(of_file)
+}
+
+fn of_file(error: io::Error) -> Failure {
+    let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
+    Failure::new(Phase::Arguments, text)
+}
+
+/// Waits for others, unless the client takes the call back.
+async fn unless_withdrawn<T>(ticket: &Ticket, wait: impl Future<Output = T>) -> Result<T, Failure> {
+    tokio::select! {
+        biased;
+        _ = ticket.cancel.cancelled() => Err(Failure::new(Phase::Route, "cancelled while it waited")),
+        done = wait => Ok(done),
+    }
 }

@@ -125,7 +125,7 @@ impl Turn<'_> {
 
     /// Does what runs no user code.
     pub async fn ask<J: Job>(&self, job: J) -> Result<J::Done, EvaluatorError> {
-        self.session.evaluator().ask(job).await
+        self.session.evaluator().ask(job, self.stopped()).await
     }
 
     /// The text of the phrase log and its number of phrases.

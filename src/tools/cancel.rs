@@ -10,7 +10,7 @@ pub const TOOL: Tool = Tool {
     description: "Interrupt the evaluation that is running now; use it when another call takes \
 too long. Returns {cancelled}: false when nothing was running. The interrupted call answers with \
 an error that begins with \"evaluation timed out\" and says that it was cancelled; the session keeps \
-its bindings. It never waits its turn. \
+its bindings. A session that is being started is not started then. It never waits its turn. \
 Example: {} gives {\"cancelled\": true}.",
     hints: Hints {
         read_only: false,
@@ -28,8 +28,9 @@ struct Cancelled {
 }
 
 fn run(call: Call) -> Running {
-    Box::pin(async move {
-        let cancelled = call.session.cancel();
-        Ok(Answer::new(&Cancelled { cancelled }, false))
-    })
+    Box::pin(async move { Ok(answer(call.session.cancel())) })
+}
+
+pub fn answer(cancelled: bool) -> Answer {
+    Answer::new(&Cancelled { cancelled }, false)
 }

@@ -59,7 +59,7 @@ fn run(mut call: Call) -> Running {
         let frozen = turn.freeze(path.clone(), source, phrases).await;
         let slow = frozen
             .err()
-            .map(|error| format!("restore will run it again, not go back at once: {error}"));
+            .map(|reason| format!("restore will run it again, not go back at once: {reason}"));
         let by_hand = (!by_hand.is_empty()).then(|| {
             format!(
                 "not in the file, because it was loaded and not evaluated: {}; running it again fails at the first phrase that needs that",

@@ -232,6 +232,10 @@ pub async fn call(
         Ok((arguments, Target::Host(host))) => {
             host.call(tool.name, arguments.into(), &ticket).await
         }
+        Ok((_, Target::Starting(name))) => match tool.name == cancel::TOOL.name {
+            true => Ok(cancel::answer(router.registry().cancel_start(&name))),
+            false => Err(Failure::new(Phase::Route, router.registry().missing(&name))),
+        },
         Ok((arguments, Target::Session(session))) => {
             (tool.run)(Call {
                 arguments,

@@ -4,6 +4,7 @@ use super::checkpoint::LABEL;
 use super::report::Report;
 use super::{Answer, Call, Failure, Hints, Phase, Running, Tool};
 use crate::checkpoint::Label;
+use crate::session::Thawed;
 
 pub const TOOL: Tool = Tool {
     name: "restore",
@@ -32,7 +33,8 @@ fn run(mut call: Call) -> Running {
         let label = Label::new(&text).map_err(arguments)?;
         let turn = call.session.turn(&call.ticket).await?;
         let (source, path) = turn.checkpoints().load(&label).map_err(arguments)?;
-        if let Some(phrases) = turn.thaw(&path, &source).await {
+        let thawed = turn.thaw(&path, &source).await?;
+        if let Thawed::Back(phrases) = thawed {
             let mut report = Report::empty().noticing(&turn);
             report.add_notice(format!(
                 "went back to the process of the checkpoint {}, with mutable state and loaded archives, after {}",
@@ -53,6 +55,11 @@ fn run(mut call: Call) -> Running {
                 count(phrases)
             ),
         });
+        if let Thawed::Failed(reason) = thawed {
+            report.add_notice(format!(
+                "its process could not be gone back to, so that the file was run: {reason}"
+            ));
+        }
         Ok(Answer::new(&report, report.error.is_some()))
     })
 }

@@ -38,7 +38,10 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let session = name(&mut call)?;
         let changes = changes(&mut call)?;
-        let (recipe, notice) = call.registry.update(&session, changes).await?;
+        let (recipe, notice) = call
+            .registry
+            .update(&session, changes, &call.ticket)
+            .await?;
         let report = UpdatedReport {
             session,
             prewarm: recipe.prewarm,

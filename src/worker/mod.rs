@@ -1,7 +1,7 @@
 //! The process of a named session: one thread, which takes jobs from its socket one after
 //! the other. Deadlines and interrupts are its parent's business.
 //!
-//! A request is a line: the name of a job and what it is given as JSON, or `fork`, or
+//! A request is a line: the name of a job and what it is given as JSON, or `fork`, `part` or
 //! `join`. The reply is a line that begins with `done`; see `evaluator/conversation.rs`,
 //! the other end.
 
@@ -25,7 +25,7 @@ use crate::mutex::lock;
 use crate::phrase_log::{PhraseLog, Place};
 use crate::settings::Settings;
 use crate::{Variant, crash, descriptors, home, job, limits, shutdown, stdio, user_code};
-use fork::Side;
+use fork::{Between, Side};
 pub use wire::Wire;
 
 /// The argument that makes a process of this program a worker; not for people.
@@ -74,6 +74,7 @@ fn serve(variant: Variant) -> Result<(), String> {
     let mut worker = Worker {
         thread,
         forked: false,
+        between: None,
         wire: Wire::new(socket),
     };
     worker.announce_on_wire();
@@ -105,19 +106,28 @@ struct Worker {
     thread: EvalThread,
     /// Whether it began as a copy of another worker.
     forked: bool,
+    /// The process between this one and its latest copy, until they part.
+    between: Option<Between>,
     wire: Wire,
 }
 
 impl Worker {
     fn request(&mut self, line: &[u8], runtime: &Runtime) -> io::Result<()> {
         let (name, given) = split(line);
+        // Whatever comes next; nobody waits for a copy that was not asked to part.
+        self.between = None;
         let reply = match name {
             "join" => self.join(given).map(|()| "{\"Ok\":null}".into()),
             "fork" => match self.fork(runtime) {
                 Ok(Side::Child) => return Ok(()),
-                Ok(Side::Parent(copy)) => Ok(format!("{{\"Ok\":{copy}}}")),
+                Ok(Side::Parent(between)) => {
+                    let reply = format!("{{\"Ok\":{}}}", between.copy);
+                    self.between = Some(between);
+                    Ok(reply)
+                }
                 Err(error) => Err(error),
             },
+            "part" => Ok("{\"Ok\":null}".into()),
             name => job::run_named(name, given, &mut self.thread, runtime),
         };
         let reply = reply

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod death;
 mod falls;
+mod hangs;
 mod pool;
 mod recipes;
 mod routing;

@@ -134,3 +134,25 @@ fn a_primary_can_die_and_its_siblings_go_on() {
         assert!(notice(&reply).contains("SIGKILL"), "{reply}");
     });
 }
+
+#[test]
+fn siblings_that_die_together_are_copied_anew_at_the_same_time() {
+    each(|executable| {
+        let mut server = Server::start(executable);
+        let prewarm = server.file("pre.ml", "let state = ref 7");
+        server.session("p", json!({ "prewarm": prewarm, "pool": 9 }));
+        let names: Vec<String> = (1..9).map(|number| format!("p.{number}")).collect();
+        for name in &names {
+            server.eval_in(name, SEGFAULT);
+        }
+        for name in &names {
+            let call = json!({ "source": "!state", "session": name });
+            server.client.begin_call("eval", call);
+        }
+        for _ in &names {
+            let (reply, _) = crate::support::payload(&server.client.receive());
+            assert_eq!(reply["value_repr"], "7", "{reply}");
+            assert!(!notice(&reply).contains("run again:"), "{reply}");
+        }
+    });
+}
