@@ -2,7 +2,8 @@
 //!
 //! A reply is `done`, up to where the worker's stdout and stderr have been reported, and a
 //! result as JSON. Before it come announcements: `at N`, a replay is at its phrase N;
-//! `group N` and `gone N`, a process group that the worker has begun or waited for.
+//! `group N` and `gone N`, a process group that the worker has begun or waited for; what of
+//! its phrase log no file holds (`phrase_log/unfiled.rs`).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -22,6 +23,7 @@ use crate::bytes::Bytes;
 use crate::capture::Meter;
 use crate::end::End;
 use crate::mutex::lock;
+use crate::phrase_log::Unfiled;
 use crate::reexec::{keep_open, take_back};
 use crate::session::{Journal, Line};
 use crate::stdio;
@@ -45,6 +47,7 @@ pub struct Conversation {
     at: AtomicUsize,
     groups: Mutex<Vec<i32>>,
     outstanding: Mutex<Outstanding>,
+    unfiled: Mutex<Unfiled>,
     journal: Mutex<Arc<Journal>>,
 }
 
@@ -70,6 +73,7 @@ impl Conversation {
             at: AtomicUsize::new(0),
             groups: Mutex::default(),
             outstanding: Mutex::default(),
+            unfiled: Mutex::default(),
             journal: Mutex::default(),
         })
     }
@@ -217,6 +221,7 @@ impl Conversation {
                 let gone = number()? as i32;
                 lock(&self.groups).retain(|group| *group != gone);
             }
+            _ if lock(&self.unfiled).note(line) => {}
             _ => log::warn!("a worker says {:?}", String::from_utf8_lossy(line)),
         }
         None
@@ -243,6 +248,17 @@ impl Conversation {
 
     fn outstanding(&self) -> Outstanding {
         *lock(&self.outstanding)
+    }
+
+    /// What of the worker's phrase log no file holds.
+    pub fn unfiled(&self) -> Unfiled {
+        lock(&self.unfiled).clone()
+    }
+
+    /// With what it is known to hold.
+    pub fn knowing(mut self, unfiled: Unfiled) -> Conversation {
+        self.unfiled = Mutex::new(unfiled);
+        self
     }
 
     /// What the next image needs, but for the meter.

@@ -13,6 +13,7 @@ mod worker;
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -54,7 +55,7 @@ enum Toplevel {
 pub type Evaluation = Run<Evaluated>;
 
 /// Why an evaluation is asked to stop.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Stop {
     Timeout(Duration),
     Cancelled,

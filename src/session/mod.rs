@@ -5,6 +5,7 @@ mod host;
 mod hosts;
 mod journal;
 mod kept;
+mod known;
 mod launch;
 mod left;
 mod link;
@@ -24,8 +25,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use frozen::Frozen;
 pub use host::Host;
-pub use hosts::{HostListed, Hosts, HostsLeft, Known};
+pub use hosts::{HostListed, Hosts, HostsLeft};
 pub use journal::{Journal, Line};
+pub use known::Known;
 pub use launch::Launcher;
 pub use left::SessionsLeft;
 pub use local::recovery;

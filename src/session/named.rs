@@ -1,6 +1,5 @@
 //! What a named session has besides: how its process is brought back after its end.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -91,7 +90,7 @@ impl Named {
 
     async fn replace(&self, session: &Session, mut end: End) -> Result<(), Failure> {
         let path = self.launcher.log(&self.name);
-        let log = self.log_to_restore(path.as_deref());
+        let log = self.log_to_restore(session, path.as_deref());
         let mut skip = Vec::new();
         loop {
             let ends = self.ended_again();
@@ -128,10 +127,12 @@ impl Named {
     }
 
     /// The log of the process that has ended, or of one before it that none took the place of.
-    fn log_to_restore(&self, path: Option<&Path>) -> Option<Bytes> {
+    fn log_to_restore(&self, session: &Session, file: Option<&Path>) -> Option<Bytes> {
         let log = &mut lock(&self.state).to_restore;
         if log.is_none() {
-            *log = path.and_then(|path| fs::read(path).ok()).map(Bytes);
+            let evaluator = session.evaluator();
+            let unfiled = evaluator.worker()?.conversation().unfiled();
+            *log = unfiled.whole(file?).map(Bytes);
         }
         log.clone()
     }

@@ -1,13 +1,13 @@
 //! The named sessions of a server.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
 use super::pool::Pool;
-use super::recipes::{Changes, RECIPES};
+use super::recipes::{Changes, Recipes};
 use super::{Frozen, Launcher, Recipe, Session, Ticket, lock};
 use crate::evaluator::Worker;
 use crate::router::LOCAL;
@@ -18,6 +18,7 @@ pub struct Registry {
     pub(super) launcher: Arc<Launcher>,
     pub(super) frozen: Arc<Frozen>,
     pub(super) pools: Mutex<BTreeMap<String, Arc<Pool>>>,
+    pub(super) recipes: Recipes,
     /// One lock a name: who starts or stops a session of that name.
     changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -38,11 +39,25 @@ pub struct Listed {
     pub live: bool,
     pub busy: bool,
     pub pid: Option<i32>,
-    #[serde(flatten)]
-    pub recipe: Recipe,
+    pub prewarm: Option<PathBuf>,
+    pub pool: usize,
+    pub description: Option<String>,
 }
 
 impl Listed {
+    /// One that is not live.
+    fn known(session: String, recipe: &Recipe) -> Listed {
+        Listed {
+            session,
+            live: false,
+            busy: false,
+            pid: None,
+            prewarm: recipe.prewarm.clone(),
+            pool: recipe.pool,
+            description: recipe.description.clone(),
+        }
+    }
+
     /// Whether it is one of those that come and go with another.
     pub fn is_sibling(&self) -> bool {
         self.session.contains('.')
@@ -55,6 +70,7 @@ impl Registry {
             launcher: Arc::new(launcher),
             frozen: Arc::default(),
             pools: Mutex::default(),
+            recipes: Recipes::default(),
             changing: Mutex::default(),
         }
     }
@@ -100,23 +116,28 @@ impl Registry {
                 warning: None,
             });
         }
-        let mut recipe = RECIPES.read().remove(name).unwrap_or_default();
+        let mut recipe = self.recipe(name).unwrap_or_default();
         recipe.change(&changes);
         let pool = self.bring_up(name, &recipe, ticket).await?;
-        // The session is up, whatever becomes of the file.
-        let written = self.write(name, changes).await;
+        let (_, warning) = self.recipes.write(name, recipe, changes).await;
         Ok(Started {
             pool,
             is_new: true,
-            warning: written.map_or_else(|failure| Some(failure.error), |(_, warning)| warning),
+            warning,
         })
+    }
+
+    /// How the session `name` is made, if that is known.
+    fn recipe(&self, name: &str) -> Option<Recipe> {
+        let known = self.recipes.get(name);
+        known.or_else(|| Some(lock(&self.pools).get(name)?.recipe.clone()))
     }
 
     /// Ends the session `name` and brings it up again as its recipe says now.
     pub async fn restart(&self, name: &str, ticket: &Ticket) -> Result<Started, Failure> {
         let _alone = self.alone_with(name).await;
-        let Some(recipe) = RECIPES.read().remove(name) else {
-            return Err(unknown(name, &self.known()));
+        let Some(recipe) = self.recipe(name) else {
+            return Err(self.unknown(name));
         };
         self.end(name).await;
         Ok(Started {
@@ -148,11 +169,12 @@ impl Registry {
     /// Ends the session `name` and its siblings. With `forget` nothing is left of it.
     pub async fn stop(&self, name: &str, forget: bool) -> Result<bool, Failure> {
         let _alone = self.alone_with(name).await;
-        self.must_know(name)?;
+        if !self.recipes.is_filed(name) && self.recipe(name).is_none() {
+            return Err(self.unknown(name));
+        }
         let stopped = self.end(name).await;
         if forget {
-            let name = name.to_string();
-            edited(move || RECIPES.forget(&name)).await?;
+            self.recipes.forget(name).await?;
         }
         Ok(stopped)
     }
@@ -176,17 +198,11 @@ impl Registry {
         changes: Changes,
     ) -> Result<(Recipe, Option<String>), Failure> {
         let _alone = self.alone_with(name).await;
-        self.must_know(name)?;
-        self.write(name, changes).await
-    }
-
-    async fn write(
-        &self,
-        name: &str,
-        changes: Changes,
-    ) -> Result<(Recipe, Option<String>), Failure> {
-        let name = name.to_string();
-        edited(move || RECIPES.change(&name, |recipe| recipe.change(&changes))).await
+        let Some(mut recipe) = self.recipe(name) else {
+            return Err(self.unknown(name));
+        };
+        recipe.change(&changes);
+        Ok(self.recipes.write(name, recipe, changes).await)
     }
 
     /// Every session that is live or has a recipe.
@@ -195,39 +211,43 @@ impl Registry {
         let mut listed = Vec::new();
         for pool in pools.values() {
             listed.extend(pool.members.iter().map(|session| Listed {
-                session: session.name().to_string(),
                 live: session.evaluator().is_alive(),
                 busy: session.is_busy(),
                 pid: session.evaluator().worker().map(Worker::pid),
-                recipe: pool.recipe.clone(),
+                ..Listed::known(session.name().to_string(), &pool.recipe)
             }));
         }
-        for (name, recipe) in RECIPES.read() {
-            if !pools.contains_key(&name) {
-                listed.push(Listed {
-                    session: name,
-                    live: false,
-                    busy: false,
-                    pid: None,
-                    recipe,
-                });
-            }
-        }
+        let mut recipes = self.recipes.all();
+        recipes.retain(|name, _| !pools.contains_key(name));
+        listed.extend(
+            recipes
+                .into_iter()
+                .map(|(name, recipe)| Listed::known(name, &recipe)),
+        );
         listed
     }
 
-    fn must_know(&self, name: &str) -> Result<(), Failure> {
+    /// What the file of recipes has that is not used, and why.
+    pub fn refused(&self) -> Vec<String> {
+        self.recipes.refused()
+    }
+
+    fn unknown(&self, name: &str) -> Failure {
         let known = self.known();
-        match known.iter().any(|known| known == name) {
-            true => Ok(()),
-            false => Err(unknown(name, &known)),
-        }
+        let problem = match self.recipes.refusal(name) {
+            Some(refusal) => refusal,
+            None if known.is_empty() => {
+                format!("no session {name:?}; there is none; start_local_session makes one")
+            }
+            None => format!("no session {name:?}; known: {}", known.join(", ")),
+        };
+        Failure::new(Phase::Arguments, problem)
     }
 
     /// The names of the sessions that are live or have a recipe, without siblings.
     fn known(&self) -> Vec<String> {
         let mut known: Vec<String> = lock(&self.pools).keys().cloned().collect();
-        known.extend(RECIPES.read().into_keys());
+        known.extend(self.recipes.all().into_keys());
         known.sort();
         known.dedup();
         known
@@ -237,26 +257,4 @@ impl Registry {
         let changing = Arc::clone(lock(&self.changing).entry(name.to_string()).or_default());
         changing.lock_owned().await
     }
-}
-
-fn unknown(name: &str, known: &[String]) -> Failure {
-    let known = match known.is_empty() {
-        true => "there is none; start_local_session makes one".to_string(),
-        false => format!("known: {}", known.join(", ")),
-    };
-    Failure::new(Phase::Arguments, format!("no session {name:?}; {known}"))
-}
-
-/// Edits the file of recipes, for which other servers may hold it up.
-async fn edited<T: Send + 'static>(
-    edit: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Failure> {
-    let edited = tokio::task::spawn_blocking(edit).await;
-    edited
-        .map_err(io::Error::other)
-        .and_then(|edited| edited)
-        .map_err(|error| {
-            let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
-            Failure::new(Phase::Arguments, text)
-        })
 }

@@ -38,6 +38,8 @@ use serde_json::{Map, Value, json};
 
 pub use arguments::{Arguments, Field, Kind, fields};
 pub use report::Printed;
+pub use start_local_session::check as check_session;
+pub use update_host::check as check_host;
 
 use crate::end::End;
 use crate::error::EvaluatorError;
@@ -185,6 +187,15 @@ impl Failure {
             printed: Box::new(printed),
             ..Failure::new(Phase::Crash, format!("{end}; {then}"))
         }
+    }
+
+    /// The rule of `tool` that was broken, by something that is no call of it.
+    fn rule(self, tool: &Tool) -> String {
+        let of_call = format!("{}: ", tool.name);
+        self.error
+            .strip_prefix(&of_call)
+            .unwrap_or(&self.error)
+            .to_string()
     }
 
     /// With what was printed beside it.

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod death;
 mod falls;
+mod homeless;
 mod pool;
 mod recipes;
 mod routing;
