@@ -122,6 +122,7 @@ impl Server {
                     number: self.calls,
                     line,
                     withdrawn: false,
+                    begun: self.resumed.begun(&id),
                     progress_token,
                     revision,
                     batch,
@@ -140,7 +141,7 @@ impl Server {
         pending: Pending,
     ) {
         let ticket = pending.ticket.clone();
-        let wants_progress = pending.progress_token.is_some();
+        let (wants_progress, begun) = (pending.progress_token.is_some(), pending.begun);
         self.pending_bytes += pending.line.len();
         self.pending.insert(id.clone(), pending);
         let router = Arc::clone(&self.router);
@@ -149,7 +150,7 @@ impl Server {
             let progress = Progress::default();
             let work = tools::call(tool, arguments, &router, ticket, progress.clone());
             let answer = if wants_progress {
-                reporting(&id, &progress, &events, work).await
+                reporting(&id, begun, &progress, &events, work).await
             } else {
                 work.await
             };
