@@ -18,8 +18,7 @@ mod registry;
 mod ssh;
 mod turn;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +34,7 @@ pub use recipes::{Changes, Recipe};
 pub use registry::{Listed, Registry, Started};
 pub use turn::{Ticket, Turn};
 
+use crate::end::End;
 use crate::evaluator::Evaluator;
 use crate::mutex::lock;
 use crate::tools::{Failure, Phase};
@@ -51,8 +51,8 @@ pub struct Session {
     current: Mutex<Option<CancellationToken>>,
     /// What the next evaluation is to say of the session.
     notice: Mutex<Option<String>>,
-    /// Whether it was stopped: who waits for a turn gets none.
-    stopped: AtomicBool,
+    /// How a call has ended it, if one has: who waits for a turn gets none.
+    stopped: OnceLock<End>,
 }
 
 impl Session {
@@ -114,11 +114,13 @@ impl Session {
     }
 
     fn unless_stopped(&self) -> Result<(), Failure> {
-        if !self.stopped.load(Ordering::Relaxed) {
-            return Ok(());
-        }
+        let what = match self.stopped.get() {
+            None => return Ok(()),
+            Some(End::Restarted) => "restarted",
+            Some(_) => "stopped",
+        };
         let text = format!(
-            "session {:?} was stopped before this call began",
+            "session {:?} was {what} before this call began, which did nothing",
             self.name()
         );
         Err(Failure::new(Phase::Route, text))
@@ -153,9 +155,10 @@ impl Session {
         });
     }
 
-    /// Ends a named session's process, whatever runs there; completes when it is gone.
-    pub async fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+    /// Ends a named session's process, whatever runs there and is told of that `end`;
+    /// completes when it is gone.
+    pub async fn stop(&self, end: End) {
+        let _ = self.stopped.set(end);
         if let Some(worker) = self.evaluator().worker() {
             worker.kill();
             worker.gone().await;

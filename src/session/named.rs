@@ -183,7 +183,7 @@ fn words(end: End) -> String {
             )
         }
         End::Exit(status) => format!("the session's process ended with status {status}"),
-        End::Stuck(_) => end.to_string(),
+        End::Stuck(_) | End::Stopped | End::Restarted => end.to_string(),
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::pool::Pool;
 use super::recipes::{Changes, Recipes};
 use super::{Frozen, Launcher, Recipe, Session, Ticket, lock};
+use crate::end::End;
 use crate::evaluator::Worker;
 use crate::router::LOCAL;
 use crate::tools::{Failure, Phase};
@@ -139,7 +140,7 @@ impl Registry {
         let Some(recipe) = self.recipe(name) else {
             return Err(self.unknown(name));
         };
-        self.end(name).await;
+        self.end(name, End::Restarted).await;
         Ok(Started {
             pool: self.bring_up(name, &recipe, ticket).await?,
             is_new: true,
@@ -172,7 +173,7 @@ impl Registry {
         if !self.recipes.is_filed(name) && self.recipe(name).is_none() {
             return Err(self.unknown(name));
         }
-        let stopped = self.end(name).await;
+        let stopped = self.end(name, End::Stopped).await;
         if forget {
             self.recipes.forget(name).await?;
         }
@@ -180,13 +181,13 @@ impl Registry {
     }
 
     /// What runs there is told to stop, and its processes are gone when this returns.
-    async fn end(&self, name: &str) -> bool {
+    async fn end(&self, name: &str, end: End) -> bool {
         let pool = lock(&self.pools).remove(name);
         let Some(pool) = pool else {
             return false;
         };
         for session in &pool.members {
-            session.stop().await;
+            session.stop(end).await;
         }
         true
     }

@@ -207,9 +207,6 @@ impl Failure {
     }
 }
 
-/// How a session goes on whose process has ended.
-const WORKER_THEN: &str = "the next call finds the session restored from its phrase log";
-
 impl From<EvaluatorError> for Failure {
     fn from(error: EvaluatorError) -> Failure {
         let phase = match error {
@@ -217,7 +214,7 @@ impl From<EvaluatorError> for Failure {
             EvaluatorError::Boot(_) | EvaluatorError::Fault(_) => Phase::Crash,
             EvaluatorError::Ended(ended) => {
                 let (end, stdout, stderr) = *ended;
-                return Failure::crashed(end, WORKER_THEN, Printed::new(stdout, stderr));
+                return Failure::crashed(end, end.then(), Printed::new(stdout, stderr));
             }
         };
         Failure::new(phase, error.to_string())
