@@ -2,16 +2,33 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::evaluator::Stop;
 use crate::signals;
 
 /// How a process ended, or would have.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum End {
     Signal(i32),
     Exit(i32),
     /// An evaluation that nothing stops; why it was to stop.
     Stuck(Stop),
+    /// Its session was stopped by a call.
+    Stopped,
+    /// Its session was restarted by a call.
+    Restarted,
+}
+
+impl End {
+    /// How a named session goes on after that.
+    pub fn then(&self) -> &'static str {
+        match self {
+            End::Stopped => "start_local_session brings up another one like it",
+            End::Restarted => "the next call finds a fresh one, with its prewarm alone",
+            _ => "the next call finds the session restored from its phrase log",
+        }
+    }
 }
 
 impl fmt::Display for End {
@@ -25,6 +42,8 @@ impl fmt::Display for End {
             End::Exit(status) => {
                 write!(f, "the evaluation ended the process with status {status}")
             }
+            End::Stopped => f.write_str("the session was stopped by a call while this ran"),
+            End::Restarted => f.write_str("the session was restarted by a call while this ran"),
             End::Stuck(stop) => write!(f, "{stop}, and nothing could interrupt it"),
         }
     }

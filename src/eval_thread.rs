@@ -125,6 +125,14 @@ impl EvalThread {
         });
         let taken = taken.unwrap_or_default();
         let unlogged = self.log().trouble();
+        let strays = runtime.strays();
+        let strays = (!strays.is_empty()).then(|| {
+            format!(
+                "a signal handler or finaliser of the session raised {} while nothing was \
+                 evaluated; nothing was interrupted by that",
+                strays.join(" and ")
+            )
+        });
         Ok(Run {
             result: result.map_err(EvaluatorError::Fault)?,
             stdout: taken.stdout,
@@ -135,6 +143,7 @@ impl EvalThread {
                 .notice
                 .into_iter()
                 .chain(unlogged)
+                .chain(strays)
                 .reduce(|a, b| a + "\n" + &b),
         })
     }

@@ -32,7 +32,9 @@ pub fn home() -> io::Result<PathBuf> {
 /// `~/.topup/<name>`, made if it is not there, for this user alone.
 pub fn folder(name: &str) -> io::Result<PathBuf> {
     let folder = home()?.join(".topup").join(name);
-    make(&folder)?;
+    let named =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+    make(&folder).map_err(named)?;
     Ok(folder)
 }
 

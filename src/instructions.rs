@@ -55,11 +55,11 @@ fn list(text: &mut String, heading: &str, lines: &[String], until: usize) {
 
 fn line_of_host(listed: &HostListed) -> String {
     let mut line = format!("\n- {}", listed.host);
-    if let Some(description) = &listed.known.description {
+    if let Some(description) = &listed.description {
         line += &format!(": {}", shown(description));
     }
     let mut facts = Vec::new();
-    facts.extend(listed.known.os.as_deref().map(shown));
+    facts.extend(listed.os.as_deref().map(shown));
     if !listed.live {
         facts.push("not connected; start_session".to_string());
     }
@@ -69,33 +69,30 @@ fn line_of_host(listed: &HostListed) -> String {
     line
 }
 
-/// A description in one line.
+/// A description in one line, without control characters.
 fn shown(text: &str) -> String {
     const SHOWN: usize = 200;
-    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_apart = |c: char| c.is_whitespace() || c.is_control();
+    let words = text.split(is_apart).filter(|word| !word.is_empty());
+    let one_line = words.collect::<Vec<_>>().join(" ");
     one_line.chars().take(SHOWN).collect()
 }
 
 fn line(session: &Listed) -> String {
-    let Listed {
-        session: name,
-        live,
-        recipe,
-        ..
-    } = session;
+    let name = &session.session;
     let mut line = format!("\n- {name}");
-    if let Some(description) = &recipe.description {
+    if let Some(description) = &session.description {
         line += &format!(": {}", shown(description));
     }
     let mut facts = Vec::new();
-    if !live {
+    if !session.live {
         facts.push("not running; start_local_session".to_string());
     }
-    if let Some(file) = &recipe.prewarm {
-        facts.push(format!("runs {} first", file.display()));
+    if let Some(file) = &session.prewarm {
+        facts.push(format!("runs {} first", shown(&file.to_string_lossy())));
     }
-    if recipe.pool > 1 {
-        facts.push(format!("siblings {name}.1 to {name}.{}", recipe.pool - 1));
+    if session.pool > 1 {
+        facts.push(format!("siblings {name}.1 to {name}.{}", session.pool - 1));
     }
     if !facts.is_empty() {
         line += &format!(" ({})", facts.join("; "));

@@ -35,6 +35,8 @@ pub struct Handover {
     pub listener: Option<(RawFd, PathBuf)>,
     /// Calls that were in flight elsewhere, by id, and what they were told.
     pub calls: Vec<(Id, Vec<Bytes>)>,
+    /// When calls came that are among the input that was not answered, by id.
+    pub begun: Vec<(Id, f64)>,
     pub sessions: SessionsLeft,
     /// Remote hosts, to be connected to again.
     pub hosts: HostsLeft,

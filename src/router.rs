@@ -45,17 +45,20 @@ impl Router {
 
     /// What the `host` and `session` arguments name; takes them out.
     pub fn target(&self, arguments: &mut Arguments) -> Result<Target, Failure> {
-        let host = arguments.text("host").filter(|name| name != LOCAL);
-        let session = arguments.text("session").filter(|name| name != LOCAL);
-        let problem = match (host, session) {
-            (None, None) => return Ok(Target::Session(Arc::clone(&self.local))),
-            (Some(_), Some(_)) => "host and session exclude each other; pass one".to_string(),
-            (Some(host), None) => return self.hosts.find(&host).map(Target::Host),
-            (None, Some(name)) => match self.registry.find(&name) {
+        let names = (arguments.text("host"), arguments.text("session"));
+        let problem = match names {
+            (Some(_), Some(_)) => "host and session exclude each other, also where they are \
+                                   \"local\"; pass one, or neither for the toplevel in this process"
+                .to_string(),
+            (Some(host), None) if host != LOCAL => {
+                return self.hosts.find(&host).map(Target::Host);
+            }
+            (None, Some(name)) if name != LOCAL => match self.registry.find(&name) {
                 Some(session) => return Ok(Target::Session(session)),
                 None if self.registry.is_starting(&name) => return Ok(Target::Starting(name)),
                 None => self.registry.missing(&name),
             },
+            _ => return Ok(Target::Session(Arc::clone(&self.local))),
         };
         Err(Failure::new(Phase::Route, problem))
     }

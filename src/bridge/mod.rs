@@ -11,6 +11,7 @@ mod function;
 mod primitives;
 mod values;
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr;
 
@@ -19,7 +20,7 @@ use ocaml::sys::{self, Value};
 use crate::error::BootError;
 use crate::outcome::{Bindings, Loaded, Outcome, Program, Project};
 use crate::query::{Completions, Definition, Typechecked};
-use crate::{Variant, command, debug_info, interrupt};
+use crate::{Variant, command, debug_info, interrupt, user_code};
 
 use function::{Function, UNIT, count, immediate, ocaml_string, result};
 pub use primitives::{Recorder, no_replay, replaying};
@@ -28,8 +29,9 @@ unsafe extern "C" {
     // caml/callback.h; as caml_startup, but an exception at start is returned.
     fn caml_startup_exn(argv: *const *const sys::Char) -> Value;
     // caml/signals.h
-    fn caml_enter_blocking_section();
+    fn caml_enter_blocking_section_no_pending();
     fn caml_leave_blocking_section();
+    fn caml_process_pending_actions_exn() -> Value;
     // stdio.h; C stubs print through it.
     fn fflush(stream: *mut libc::c_void) -> libc::c_int;
 }
@@ -50,6 +52,8 @@ pub struct Runtime {
     typecheck: Function,
     complete: Function,
     flush: Function,
+    /// What was raised while nothing was evaluated.
+    strays: RefCell<Vec<String>>,
     thread: PhantomData<*const ()>,
 }
 
@@ -85,6 +89,7 @@ impl Runtime {
             typecheck: Function::named(c"topup_typecheck")?,
             complete: Function::named(c"topup_complete")?,
             flush: Function::named(c"topup_flush")?,
+            strays: RefCell::default(),
             thread: PhantomData,
         })
     }
@@ -205,7 +210,12 @@ impl Runtime {
     /// Empties OCaml's and C's buffers for stdout and stderr. False if OCaml's could not be
     /// written; then they hold what they held.
     pub fn flush(&self) -> bool {
-        let flushed = self.flush.call(UNIT).unwrap_or_else(|reason| {
+        self.settle();
+        let flushed = self.flush.call(UNIT).or_else(|stray| {
+            self.strays.borrow_mut().push(stray);
+            self.flush.call(UNIT)
+        });
+        let flushed = flushed.unwrap_or_else(|reason| {
             log::warn!("flushing OCaml's channels: {reason}");
             immediate(0)
         });
@@ -227,11 +237,37 @@ impl Runtime {
 
     /// Runs `wait` without OCaml's lock, so that OCaml threads and domains go on.
     pub fn idle<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.settle();
         // SAFETY: called by the owning thread with the lock held; `wait` is Rust that
-        // knows no OCaml value, and the lock is taken again before we return.
-        unsafe { caml_enter_blocking_section() };
+        // knows no OCaml value, and the lock is taken again before we return. Signals that
+        // came since are left for later: here nobody could catch what a handler raises.
+        unsafe { caml_enter_blocking_section_no_pending() };
         let result = wait();
         unsafe { caml_leave_blocking_section() };
+        self.settle();
         result
+    }
+
+    /// Runs what user code has left to be run at some time, as handlers of signals and
+    /// finalisers; what they raise has nobody to go to.
+    fn settle(&self) {
+        /// There may always be another one.
+        const MOST: usize = 100;
+        let mut strays = self.strays.borrow_mut();
+        user_code::within(|| {
+            for _ in 0..MOST {
+                // SAFETY: the owning thread calls with the lock held, and knows no OCaml value.
+                match result(unsafe { caml_process_pending_actions_exn() }) {
+                    Ok(_) => return,
+                    Err(stray) if strays.contains(&stray) => {}
+                    Err(stray) => strays.push(stray),
+                }
+            }
+        })
+    }
+
+    /// What was raised while nothing was evaluated; once.
+    pub fn strays(&self) -> Vec<String> {
+        self.strays.take()
     }
 }

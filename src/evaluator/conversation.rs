@@ -2,12 +2,13 @@
 //!
 //! A reply is `done`, up to where the worker's stdout and stderr have been reported, and a
 //! result as JSON. Before it come announcements: `at N`, a replay is at its phrase N;
-//! `group N` and `gone N`, a process group that the worker has begun or waited for.
+//! `group N` and `gone N`, a process group that the worker has begun or waited for; what of
+//! its phrase log no file holds (`phrase_log/unfiled.rs`).
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -18,12 +19,11 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, watch};
 
-use crate::bytes::Bytes;
 use crate::capture::Meter;
 use crate::end::End;
 use crate::mutex::lock;
+use crate::phrase_log::Unfiled;
 use crate::process_group;
-use crate::reexec::{keep_open, take_back};
 use crate::session::{Journal, Line};
 use crate::stdio;
 
@@ -38,15 +38,16 @@ pub struct Request {
 
 /// A socket, and what has come over it.
 pub struct Conversation {
-    socket: UnixStream,
+    pub(super) socket: UnixStream,
     /// What is not sent yet of a request that has been begun.
-    unsent: Mutex<VecDeque<u8>>,
+    pub(super) unsent: Mutex<VecDeque<u8>>,
     /// What was read of the next line.
-    bytes: Mutex<Vec<u8>>,
+    pub(super) bytes: Mutex<Vec<u8>>,
     meter: Meter,
     at: AtomicUsize,
-    groups: Mutex<Vec<i32>>,
-    outstanding: Mutex<Outstanding>,
+    pub(super) groups: Mutex<Vec<i32>>,
+    pub(super) outstanding: Mutex<Outstanding>,
+    pub(super) unfiled: Mutex<Unfiled>,
     journal: Mutex<Arc<Journal>>,
 }
 
@@ -72,6 +73,7 @@ impl Conversation {
             at: AtomicUsize::new(0),
             groups: Mutex::default(),
             outstanding: Mutex::default(),
+            unfiled: Mutex::default(),
             journal: Mutex::default(),
         })
     }
@@ -230,6 +232,7 @@ impl Conversation {
                 process_group::forget(gone);
                 lock(&self.groups).retain(|group| *group != gone);
             }
+            _ if lock(&self.unfiled).note(line) => {}
             _ => log::warn!("a worker says {:?}", String::from_utf8_lossy(line)),
         }
         None
@@ -254,45 +257,18 @@ impl Conversation {
         *lock(&self.journal) = Arc::clone(journal);
     }
 
-    fn outstanding(&self) -> Outstanding {
+    pub(super) fn outstanding(&self) -> Outstanding {
         *lock(&self.outstanding)
     }
 
-    /// What the next image needs, but for the meter. The groups are not among those that end
-    /// with this image.
-    pub fn leave(&self) -> io::Result<ConversationLeft> {
-        self.groups().into_iter().for_each(process_group::forget);
-        Ok(ConversationLeft {
-            socket: keep_open(self.socket.as_fd())?,
-            unsent: Bytes(lock(&self.unsent).clone().into()),
-            bytes: Bytes(lock(&self.bytes).clone()),
-            outstanding: self.outstanding(),
-            groups: self.groups(),
-        })
+    /// What of the worker's phrase log no file holds.
+    pub fn unfiled(&self) -> Unfiled {
+        lock(&self.unfiled).clone()
     }
 
-    /// Goes on where the image before this one left it. To be called once for each.
-    pub fn resume(left: ConversationLeft, meter: Meter) -> io::Result<Conversation> {
-        let mut conversation = Conversation::new(take_back(left.socket)?.into(), meter)?;
-        conversation.unsent = Mutex::new(left.unsent.0.into());
-        conversation.bytes = Mutex::new(left.bytes.0);
-        conversation.outstanding = Mutex::new(left.outstanding);
-        left.groups
-            .iter()
-            .copied()
-            .for_each(process_group::remember);
-        conversation.groups = Mutex::new(left.groups);
-        Ok(conversation)
+    /// With what it is known to hold.
+    pub fn knowing(mut self, unfiled: Unfiled) -> Conversation {
+        self.unfiled = Mutex::new(unfiled);
+        self
     }
-}
-
-/// A conversation, from one image of the server's process to the next.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ConversationLeft {
-    socket: RawFd,
-    unsent: Bytes,
-    /// What was read of a line that is not complete.
-    bytes: Bytes,
-    outstanding: Outstanding,
-    groups: Vec<i32>,
 }

@@ -14,6 +14,7 @@ mod worker;
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -55,7 +56,7 @@ enum Toplevel {
 pub type Evaluation = Run<Evaluated>;
 
 /// Why an evaluation is asked to stop.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Stop {
     Timeout(Duration),
     Cancelled,

@@ -15,6 +15,7 @@ use crate::cpu::ThreadId;
 use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::job::Job;
+use crate::phrase_log::Unfiled;
 use crate::process_group;
 use crate::session::{Journal, Line};
 use crate::worker::Join;
@@ -87,11 +88,12 @@ impl Worker {
     }
 
     /// A worker that ended before this image of the server's process began.
-    pub fn that_has_ended() -> io::Result<Worker> {
+    pub fn that_has_ended(end: End, unfiled: Unfiled) -> io::Result<Worker> {
         let (socket, _) = std::os::unix::net::UnixStream::pair()?;
         let (meter, _) = Meter::start()?;
-        let conversation = Arc::new(Conversation::new(socket.into(), meter.clone())?);
-        let ended = watch::channel(Some(End::Exit(0))).1;
+        let conversation = Conversation::new(socket.into(), meter.clone())?;
+        let conversation = Arc::new(conversation.knowing(unfiled));
+        let ended = watch::channel(Some(end)).1;
         Ok(Worker::of(getpid(), meter, conversation, ended))
     }
 

@@ -117,6 +117,11 @@ pub fn folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
+/// What the file `name` in `~/.topup/logs` holds.
+pub fn read(name: &Path) -> io::Result<Vec<u8>> {
+    fs::read(home::home()?.join(".topup/logs").join(name))
+}
+
 /// A named session's log is wanted after its process has ended, as long as the server lives
 /// whose number begins its name.
 fn is_of_a_live_server(path: &Path) -> bool {

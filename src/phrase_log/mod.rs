@@ -7,12 +7,13 @@
 
 mod file;
 mod replay;
+mod unfiled;
 
 use std::io;
 use std::path::PathBuf;
 
-pub use file::folder;
 use file::{LogFile, claim, private, replace};
+pub use unfiled::{News, Unfiled};
 
 /// Where the log is: what `TOPUP_LOG` says.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -22,6 +23,9 @@ pub enum Place {
     Off,
     /// A file of this process under `~/.topup/logs/`, made when the first phrase succeeds.
     Private,
+    /// The file of this name under `~/.topup/logs/`, of a worker. Its parent keeps what cannot
+    /// be written.
+    Worker(PathBuf),
     /// A file that the user named. One that is not empty at start is moved aside.
     At(PathBuf),
 }
@@ -35,6 +39,9 @@ pub struct PhraseLog {
     replayed: Option<Vec<u8>>,
     /// What the caller of the evaluation that is on must know.
     trouble: Option<String>,
+    /// What a worker's parent knows to be in no file: whether it is the whole log, and its
+    /// length.
+    told: (bool, usize),
 }
 
 enum State {
@@ -75,6 +82,12 @@ impl PhraseLog {
                 State::Unavailable(format!("the phrase log is off (TOPUP_LOG=off); {REMEDY}"))
             }
             Place::Private => State::empty(),
+            Place::Worker(name) => {
+                match file::folder().and_then(|folder| claim(&folder.join(name))) {
+                    Ok(file) => State::Open(file),
+                    Err(_) => State::empty(),
+                }
+            }
             Place::At(path) => match claim(path) {
                 Ok(file) => State::Open(file),
                 Err(error) => State::Unavailable(format!(
@@ -83,7 +96,9 @@ impl PhraseLog {
                 )),
             },
         };
-        PhraseLog::new(place, state)
+        let mut log = PhraseLog::new(place, state);
+        log.tell(true);
+        log
     }
 
     fn new(place: Place, state: State) -> PhraseLog {
@@ -93,6 +108,7 @@ impl PhraseLog {
             phrases: 0,
             replayed: None,
             trouble: None,
+            told: (false, 0),
         }
     }
 
@@ -128,6 +144,7 @@ impl PhraseLog {
         if let Some(trouble) = &self.trouble {
             log::warn!("{trouble}");
         }
+        self.tell(false);
     }
 
     /// Writes what is not written; returns what is to be said of it.
@@ -144,9 +161,13 @@ impl PhraseLog {
     }
 
     fn unwritten(&self, error: &io::Error) -> String {
+        let killed = match self.place {
+            Place::Worker(_) => "the server",
+            _ => "a process",
+        };
         format!(
             "not in the phrase log yet: {}: {error}; the phrase is kept in memory and written with \
-             the next one if that can be: a checkpoint has it, a process that is killed loses it",
+             the next one if that can be: a checkpoint has it, {killed} that is killed loses it",
             self.whereabouts()
         )
     }
@@ -216,6 +237,13 @@ impl PhraseLog {
         self.state = match &self.place {
             Place::Off => return Ok(()),
             Place::Private if contents.is_empty() => State::empty(),
+            Place::Worker(_) => match fresh(&self.place, contents, keep_old) {
+                Ok(log) => State::Open(log),
+                Err(_) => State::Unwritten {
+                    records: contents.to_vec(),
+                    keep_old,
+                },
+            },
             place => {
                 let begun = fresh(place, contents, keep_old);
                 let log = begun.map_err(|error| {
@@ -231,6 +259,7 @@ impl PhraseLog {
                 State::Open(log)
             }
         };
+        self.tell(true);
         Ok(())
     }
 
@@ -248,6 +277,7 @@ impl PhraseLog {
 fn fresh(place: &Place, contents: &[u8], keep_old: bool) -> io::Result<LogFile> {
     match place {
         Place::At(path) => replace(path, contents, keep_old),
+        Place::Worker(name) => replace(&file::folder()?.join(name), contents, keep_old),
         _ => private(contents),
     }
 }

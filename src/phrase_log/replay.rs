@@ -31,12 +31,12 @@ impl PhraseLog {
         }
     }
 
-    /// Goes on in a file of its own at `path`, with what it holds: another process has the
-    /// old one. What is at `path` is moved aside.
-    pub fn part(&mut self, path: PathBuf) {
+    /// Goes on in a file of its own, a worker's of that `name`, with what it holds: another
+    /// process has the old one. What is there is moved aside.
+    pub fn part(&mut self, name: PathBuf) {
         match self.contents() {
             Ok((contents, _)) => {
-                self.place = Place::At(path);
+                self.place = Place::Worker(name);
                 self.begin_somehow(&contents, true);
             }
             Err(reason) => self.state = State::Unavailable(format!("{reason}; {REMEDY}")),

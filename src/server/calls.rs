@@ -122,6 +122,7 @@ impl Server {
                     number: self.calls,
                     line,
                     withdrawn: false,
+                    begun: self.resumed.begun(&id),
                     progress_token,
                     revision,
                     batch,
@@ -140,21 +141,24 @@ impl Server {
         pending: Pending,
     ) {
         let ticket = pending.ticket.clone();
-        let wants_progress = pending.progress_token.is_some();
+        let (wants_progress, begun) = (pending.progress_token.is_some(), pending.begun);
         self.pending_bytes += pending.line.len();
         self.pending.insert(id.clone(), pending);
         let router = Arc::clone(&self.router);
         let events = self.events.clone();
+        // From now on, not from when the task has its turn.
+        let in_flight = router.begin_work();
         tokio::spawn(async move {
             let progress = Progress::default();
             let work = tools::call(tool, arguments, &router, ticket, progress.clone());
             let answer = if wants_progress {
-                reporting(&id, &progress, &events, work).await
+                reporting(&id, begun, &progress, &events, work).await
             } else {
                 work.await
             };
             // The server may have ended; then nobody waits for the answer.
             let _ = events.send(Event::Finished { id, answer });
+            drop(in_flight);
         });
     }
 

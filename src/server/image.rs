@@ -12,6 +12,7 @@ use crate::mutex::lock;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
 use crate::protocol::messages;
+use crate::reexec;
 use crate::session::Line;
 use crate::tools::{Answer, Failure, Phase};
 use crate::transport::{Message, Unread};
@@ -27,6 +28,8 @@ pub struct Rest {
     /// Calls that go on elsewhere, by id, and what they were told there. They are among the
     /// input that is not answered.
     pub calls: Vec<(Id, Vec<Bytes>)>,
+    /// When calls came that are among the input that is not answered, by id.
+    pub begun: Vec<(Id, f64)>,
     pub end: End,
 }
 
@@ -38,23 +41,36 @@ impl Rest {
             unsent: Vec::new(),
             negotiation: Negotiation::default(),
             calls: Vec::new(),
+            begun: Vec::new(),
             end,
         }
     }
 }
 
-/// The calls that went on while this process went on in another image.
+/// The calls that were in flight when this process went on in another image: what those
+/// were told that went on, when all came.
 #[derive(Default)]
-pub struct Resumed(HashMap<Id, Vec<Bytes>>);
+pub struct Resumed {
+    told: HashMap<Id, Vec<Bytes>>,
+    begun: HashMap<Id, f64>,
+}
 
 impl Resumed {
-    pub fn new(calls: Vec<(Id, Vec<Bytes>)>) -> Resumed {
-        Resumed(calls.into_iter().collect())
+    pub fn new(calls: Vec<(Id, Vec<Bytes>)>, begun: Vec<(Id, f64)>) -> Resumed {
+        Resumed {
+            told: calls.into_iter().collect(),
+            begun: begun.into_iter().collect(),
+        }
+    }
+
+    /// When the call came, on the clock of [`reexec::now`]: now, if it was not there before.
+    pub fn begun(&mut self, id: &Id) -> f64 {
+        self.begun.remove(id).unwrap_or_else(reexec::now)
     }
 
     /// What the call was told; once.
     pub fn take(&mut self, id: &Id) -> Option<Vec<Line>> {
-        let replies = self.0.remove(id)?;
+        let replies = self.told.remove(id)?;
         Some(replies.into_iter().map(|reply| reply.0).collect())
     }
 }
@@ -69,27 +85,24 @@ impl Server {
         incoming: &mut mpsc::Receiver<Message>,
         unread: &Unread,
     ) -> Rest {
-        let (mut input, calls) = self.unanswered(end);
+        let mut rest = self.unanswered(end);
         while let Ok(message) = incoming.try_recv() {
-            add_line(&mut input, &message.line);
+            add_line(&mut rest.unread, &message.line);
         }
-        input.extend(lock(unread).rest());
+        rest.unread.extend(lock(unread).rest());
         Rest {
-            unread: input,
             unsent: self.outgoing.rest(),
             negotiation: self.negotiation,
-            calls,
-            end,
+            ..rest
         }
     }
 
     /// The call that ran when the process came to its `end` gets its reply; the lines of
-    /// those that were not answered are returned, in the order in which they came, and which
-    /// of them go on elsewhere.
-    fn unanswered(&mut self, end: End) -> (Vec<u8>, Vec<(Id, Vec<Bytes>)>) {
+    /// those that were not answered are what is left, in the order in which they came.
+    fn unanswered(&mut self, end: End) -> Rest {
         let mut calls: Vec<(Id, Pending)> = self.pending.drain().collect();
         calls.sort_by_key(|(_, pending)| pending.number);
-        let (mut rest, mut elsewhere) = (Vec::new(), Vec::new());
+        let mut rest = Rest::of_nobody(end);
         for (id, pending) in calls {
             let answer = match pending.ticket.sent_to() {
                 Some(host) => Some(cut_off(host, end)),
@@ -103,16 +116,17 @@ impl Server {
             if told.is_none() && pending.withdrawn {
                 continue;
             }
-            add_line(&mut rest, &pending.line);
+            add_line(&mut rest.unread, &pending.line);
+            rest.begun.push((id.clone(), pending.begun));
             if pending.withdrawn {
-                add_line(&mut rest, messages::withdrawal(&id).as_bytes());
+                add_line(&mut rest.unread, messages::withdrawal(&id).as_bytes());
             }
             self.send(pending.batch, None);
             if let Some(told) = told {
-                elsewhere.push((id, told.into_iter().map(Bytes).collect()));
+                rest.calls.push((id, told.into_iter().map(Bytes).collect()));
             }
         }
-        (rest, elsewhere)
+        rest
     }
 }
 

@@ -47,7 +47,7 @@ impl Service<'_> {
             unread,
             unsent,
             negotiation,
-            resumed: Resumed::new(handover.calls),
+            resumed: Resumed::new(handover.calls, handover.begun),
         };
         self.earlier_ends = handover.ends;
         Ok(())
@@ -108,6 +108,7 @@ impl Service<'_> {
                 .agreed()
                 .map(|revision| revision.name().into()),
             calls: rest.calls.clone(),
+            begun: rest.begun.clone(),
             sessions: self.router.registry().leave()?,
             hosts: self.router.hosts().leave(),
             is_topup: rest.negotiation.is_topup(),

@@ -60,14 +60,12 @@ impl Frozen {
     pub fn leave(&self) -> io::Result<Vec<FrozenLeft>> {
         let mut left = Vec::new();
         for checkpoint in lock(&self.0).iter() {
-            if let Some(worker) = leave(&checkpoint.evaluator)? {
-                left.push(FrozenLeft {
-                    path: checkpoint.path.clone(),
-                    source: Bytes(checkpoint.source.clone()),
-                    phrases: checkpoint.phrases,
-                    worker,
-                });
-            }
+            left.push(FrozenLeft {
+                path: checkpoint.path.clone(),
+                source: Bytes(checkpoint.source.clone()),
+                phrases: checkpoint.phrases,
+                worker: leave(&checkpoint.evaluator)?,
+            });
         }
         Ok(left)
     }
@@ -78,7 +76,7 @@ impl Frozen {
                 path: checkpoint.path,
                 source: checkpoint.source.0,
                 phrases: checkpoint.phrases,
-                evaluator: Arc::new(launcher.resume(Some(checkpoint.worker))?),
+                evaluator: Arc::new(launcher.resume(checkpoint.worker)?),
             });
         }
         Ok(())

@@ -4,32 +4,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Serialize;
 
 use super::host::HostLeft;
 use super::kept::Kept;
-use super::ssh::{LONGEST_PATH, Ssh};
+use super::known::{Known, check, check_socket};
+use super::ssh::Ssh;
 use super::{Host, Ticket, lock};
 use crate::reexec::Beginning;
 use crate::router::LOCAL;
 use crate::settings::{Remote, Transfer};
 use crate::tools::{Failure, Phase};
-
-/// What is known of a host.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Known {
-    /// For agents: what the host is for.
-    pub description: Option<String>,
-    /// For agents: what it runs.
-    pub os: Option<String>,
-    /// Where topup serves there, if not at the default place.
-    pub remote_socket: Option<String>,
-    /// What another version of topup has written here.
-    #[serde(flatten)]
-    rest: Map<String, Value>,
-}
 
 const HOSTS: Kept<Known> = Kept::new("hosts.json");
 
@@ -49,8 +34,9 @@ pub struct Hosts {
 pub struct HostListed {
     pub host: String,
     pub live: bool,
-    #[serde(flatten)]
-    pub known: Known,
+    pub description: Option<String>,
+    pub os: Option<String>,
+    pub remote_socket: Option<String>,
 }
 
 /// What the next image of the server's process needs of them.
@@ -76,9 +62,11 @@ impl Hosts {
             .into_iter()
             .chain(registered.keys().map(String::as_str))
             .collect();
-        let problem = match HOSTS.read().contains_key(name) {
-            true => format!("host {name:?} is not connected; start_session connects it"),
-            false => format!(
+        let known = HOSTS.read().contains_key(name);
+        let problem = match HOSTS.refused(name) {
+            _ if known => format!("host {name:?} is not connected; start_session connects it"),
+            Some(refusal) => refusal,
+            None => format!(
                 "no host {name:?}; known: {}; start_session connects one",
                 names.join(", ")
             ),
@@ -129,7 +117,7 @@ impl Hosts {
     pub async fn stop(&self, name: &str, forget: bool, end: bool) -> Result<bool, Failure> {
         let _alone = self.alone_with(name).await;
         let registered = lock(&self.registered).get(name).cloned();
-        let known = HOSTS.read().contains_key(name);
+        let known = HOSTS.holds(name);
         let Some(host) = registered else {
             if !known {
                 return self.find(name).map(|_| false);
@@ -191,9 +179,16 @@ impl Hosts {
         let listed = known.into_iter().map(|(host, known)| HostListed {
             live: registered.get(&host).is_some_and(|host| host.is_live()),
             host,
-            known,
+            description: known.description,
+            os: known.os,
+            remote_socket: known.remote_socket,
         });
         listed.collect()
+    }
+
+    /// What is known of hosts and not used, and why.
+    pub fn refused(&self) -> Vec<String> {
+        HOSTS.all_refused()
     }
 
     pub fn transfer(&self) -> &Transfer {
@@ -214,46 +209,6 @@ impl Hosts {
             lock(&self.registered).insert(host.name().to_string(), Arc::new(host));
         }
     }
-}
-
-/// A host may be whatever ssh takes, but no option, and nothing that a `ProxyCommand` of the
-/// user's would hand to a shell.
-fn check(host: &str) -> Result<(), Failure> {
-    let plain = |c: char| c.is_alphanumeric() || "._-@:[]%/+=~".contains(c);
-    let problem = if host.is_empty() {
-        "is empty".to_string()
-    } else if host == LOCAL {
-        "means this machine, which needs no connection".to_string()
-    } else if host.starts_with('-') {
-        "begins with a dash".to_string()
-    } else if let Some(c) = host.chars().find(|c| !plain(*c)) {
-        format!("has the character {c:?}")
-    } else {
-        return Ok(());
-    };
-    let text = format!(
-        "host {host:?} {problem}; a host is what ssh takes: a name of ~/.ssh/config, or user@machine"
-    );
-    Err(Failure::new(Phase::Arguments, text))
-}
-
-/// A path for ssh and for a shell on the far side.
-pub fn check_socket(path: &str) -> Result<(), Failure> {
-    let problem = if path.is_empty() {
-        "is empty".to_string()
-    } else if let Some(c) = path.chars().find(|c| c.is_control()) {
-        format!("has the character {c:?}")
-    } else if path.contains("${") {
-        "has ${, which ssh takes for a variable".to_string()
-    } else if path.len() >= LONGEST_PATH {
-        format!("has {} bytes", path.len())
-    } else {
-        return Ok(());
-    };
-    let text = format!(
-        "remote_socket {path:?} {problem}; it is a path of less than {LONGEST_PATH} bytes on the far side"
-    );
-    Err(Failure::new(Phase::Arguments, text))
 }
 
 fn of_file(error: io::Error) -> Failure {

@@ -14,7 +14,7 @@ use crate::capture::Meter;
 use crate::error::EvaluatorError;
 use crate::evaluator::{Evaluator, Worker, WorkerLeft};
 use crate::orphans::Inheritance;
-use crate::phrase_log::{self, Place};
+use crate::phrase_log::Place;
 use crate::reexec::Beginning;
 use crate::settings::Settings;
 use crate::worker::{self, Join};
@@ -37,7 +37,7 @@ impl Launcher {
         }
     }
 
-    /// Starts a fresh process of this program. `log` is where its phrase log will be.
+    /// Starts a fresh process of this program. `log` is the file of its phrase log.
     pub async fn spawn(&self, log: Option<PathBuf>) -> Result<Evaluator, EvaluatorError> {
         let failed =
             |error: io::Error| EvaluatorError::Fault(format!("starting a worker: {error}"));
@@ -101,13 +101,9 @@ impl Launcher {
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
-    /// The toplevel of a worker that the image of this process before this one left; of one
-    /// that has ended, if it left none.
-    pub fn resume(&self, left: Option<WorkerLeft>) -> io::Result<Evaluator> {
-        let worker = match left.and_then(|left| Worker::resume(left).ok()) {
-            Some(worker) => worker,
-            None => Worker::that_has_ended()?,
-        };
+    /// The toplevel of a worker that the image of this process before this one left.
+    pub fn resume(&self, left: WorkerLeft) -> io::Result<Evaluator> {
+        let worker = Worker::resume(left)?;
         Ok(Evaluator::of_worker(worker, self.settings.clone()))
     }
 
@@ -116,16 +112,13 @@ impl Launcher {
         Join { server, log }
     }
 
-    /// Where the phrase log of the session `name` is; `None` if there is to be none. The
-    /// oldest of those that nobody needs go.
+    /// The file of the phrase log of the session `name`, in `~/.topup/logs`; `None` if there is
+    /// to be none.
     pub fn log(&self, name: &str) -> Option<PathBuf> {
         if self.settings.phrase_log == Place::Off {
             return None;
         }
-        let folder = phrase_log::folder();
-        // A file that cannot be made is the worker's to complain of.
-        let folder = folder.unwrap_or_else(|_| PathBuf::from("/nonexistent"));
-        Some(folder.join(format!("{}-{name}.ml", std::process::id())))
+        Some(format!("{}-{name}.ml", std::process::id()).into())
     }
 }
 

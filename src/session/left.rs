@@ -1,5 +1,6 @@
 //! The named sessions, from one image of the server's process to the next.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -10,12 +11,13 @@ use super::named::Named;
 use super::pool::Pool;
 use super::{Recipe, Registry, Session, lock};
 use crate::bytes::Bytes;
-use crate::evaluator::{Evaluator, Worker, WorkerLeft};
+use crate::evaluator::{Evaluator, WorkerLeft};
 
 /// What the next image needs of the named sessions: their processes go on.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct SessionsLeft {
     pools: Vec<PoolLeft>,
+    unkept: BTreeMap<String, Recipe>,
     frozen: Vec<FrozenLeft>,
 }
 
@@ -31,25 +33,27 @@ struct PoolLeft {
 #[derive(Debug, Serialize, Deserialize)]
 struct MemberLeft {
     name: String,
-    worker: Option<WorkerLeft>,
+    worker: WorkerLeft,
     prewarmed: Option<usize>,
     to_restore: Option<Bytes>,
     notice: Option<String>,
 }
 
-/// Leaves a worker's process; one that has ended leaves nothing.
-pub fn leave(evaluator: &Evaluator) -> io::Result<Option<WorkerLeft>> {
-    evaluator.worker().map_or(Ok(None), Worker::leave)
+/// Leaves a worker's process.
+pub fn leave(evaluator: &Evaluator) -> io::Result<WorkerLeft> {
+    let none = || io::Error::other("it is not a worker");
+    evaluator.worker().ok_or_else(none)?.leave()
 }
 
 impl Registry {
     pub fn leave(&self) -> io::Result<SessionsLeft> {
         let mut left = SessionsLeft {
             pools: Vec::new(),
+            unkept: lock(&self.recipes.unkept).clone(),
             frozen: self.frozen.leave()?,
         };
         for (name, pool) in lock(&self.pools).iter() {
-            let template = pool.template.as_deref().map(leave).transpose()?.flatten();
+            let template = pool.template.as_deref().map(leave).transpose()?;
             let mut members = Vec::new();
             for session in &pool.members {
                 members.push(MemberLeft {
@@ -75,8 +79,9 @@ impl Registry {
     /// runtime.
     pub fn resume(&self, left: SessionsLeft) -> io::Result<()> {
         self.frozen.resume(left.frozen, &self.launcher)?;
+        *lock(&self.recipes.unkept) = left.unkept;
         for pool in left.pools {
-            let template = pool.template.map(|left| self.launcher.resume(Some(left)));
+            let template = pool.template.map(|left| self.launcher.resume(left));
             let template = template.transpose()?.map(Arc::new);
             let mut members = Vec::new();
             for member in pool.members {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::hosts::check_socket;
+use super::known::check_socket;
 use super::peer::{Greeting, Lost, Peer};
 use super::ssh::{Ssh, Tunnel, connect};
 use crate::tools::{Failure, Phase};

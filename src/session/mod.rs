@@ -5,6 +5,7 @@ mod host;
 mod hosts;
 mod journal;
 mod kept;
+mod known;
 mod launch;
 mod left;
 mod link;
@@ -18,15 +19,15 @@ mod ssh;
 mod starts;
 mod turn;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
 pub use frozen::{Frozen, Thawed};
 pub use host::Host;
-pub use hosts::{HostListed, Hosts, HostsLeft, Known};
+pub use hosts::{HostListed, Hosts, HostsLeft};
 pub use journal::{Journal, Line};
+pub use known::Known;
 pub use launch::Launcher;
 pub use left::SessionsLeft;
 pub use local::recovery;
@@ -34,6 +35,7 @@ pub use recipes::{Changes, Recipe};
 pub use registry::{Listed, Registry, Started};
 pub use turn::{Ticket, Turn};
 
+use crate::end::End;
 use crate::evaluator::Evaluator;
 use crate::mutex::lock;
 use crate::tools::{Failure, Phase};
@@ -50,8 +52,8 @@ pub struct Session {
     current: Mutex<Option<CancellationToken>>,
     /// What the next evaluation is to say of the session.
     notice: Mutex<Option<String>>,
-    /// Whether it was stopped: who waits for a turn gets none.
-    stopped: AtomicBool,
+    /// How a call has ended it, if one has: who waits for a turn gets none.
+    stopped: OnceLock<End>,
 }
 
 impl Session {
@@ -113,11 +115,13 @@ impl Session {
     }
 
     fn unless_stopped(&self) -> Result<(), Failure> {
-        if !self.stopped.load(Ordering::Relaxed) {
-            return Ok(());
-        }
+        let what = match self.stopped.get() {
+            None => return Ok(()),
+            Some(End::Restarted) => "restarted",
+            Some(_) => "stopped",
+        };
         let text = format!(
-            "session {:?} was stopped before this call began",
+            "session {:?} was {what} before this call began, which did nothing",
             self.name()
         );
         Err(Failure::new(Phase::Route, text))
@@ -152,9 +156,10 @@ impl Session {
         });
     }
 
-    /// Ends a named session's process, whatever runs there; completes when it is gone.
-    pub async fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+    /// Ends a named session's process, whatever runs there and is told of that `end`;
+    /// completes when it is gone.
+    pub async fn stop(&self, end: End) {
+        let _ = self.stopped.set(end);
         let evaluator = self.evaluator();
         evaluator.worker().inspect(|worker| worker.kill());
         // What brings its process back, or waits for a copy, has nothing to wait for.

@@ -1,6 +1,5 @@
 //! What a named session has besides: how its process is brought back after its end.
 
-use std::fs;
 use std::future::pending;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -92,7 +91,7 @@ impl Named {
 
     async fn replace(&self, session: &Session, mut end: End) -> Result<(), Failure> {
         let path = self.launcher.log(&self.name);
-        let log = self.log_to_restore(path.as_deref());
+        let log = self.log_to_restore(session, path.as_deref());
         let mut skip = Vec::new();
         loop {
             let ends = self.ended_again();
@@ -132,10 +131,12 @@ impl Named {
     }
 
     /// The log of the process that has ended, or of one before it that none took the place of.
-    fn log_to_restore(&self, path: Option<&Path>) -> Option<Bytes> {
+    fn log_to_restore(&self, session: &Session, file: Option<&Path>) -> Option<Bytes> {
         let log = &mut lock(&self.state).to_restore;
         if log.is_none() {
-            *log = path.and_then(|path| fs::read(path).ok()).map(Bytes);
+            let evaluator = session.evaluator();
+            let unfiled = evaluator.worker()?.conversation().unfiled();
+            *log = unfiled.whole(file?).map(Bytes);
         }
         log.clone()
     }
@@ -190,7 +191,7 @@ fn words(end: End) -> String {
             )
         }
         End::Exit(status) => format!("the session's process ended with status {status}"),
-        End::Stuck(_) => end.to_string(),
+        End::Stuck(_) | End::Stopped | End::Restarted => end.to_string(),
     }
 }
 

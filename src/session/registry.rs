@@ -1,15 +1,16 @@
 //! The named sessions of a server.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 
 use super::pool::Pool;
-use super::recipes::{Changes, RECIPES};
+use super::recipes::{Changes, Recipes};
 use super::starts::{Start, Starts};
 use super::{Frozen, Launcher, Recipe, Session, Ticket, lock};
+use crate::end::End;
 use crate::evaluator::Worker;
 use crate::router::LOCAL;
 use crate::tools::{Failure, Phase};
@@ -19,6 +20,7 @@ pub struct Registry {
     pub(super) launcher: Arc<Launcher>,
     pub(super) frozen: Arc<Frozen>,
     pub(super) pools: Mutex<BTreeMap<String, Arc<Pool>>>,
+    pub(super) recipes: Recipes,
     /// One lock a name: who starts or stops a session of that name.
     changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     starts: Starts,
@@ -40,11 +42,25 @@ pub struct Listed {
     pub live: bool,
     pub busy: bool,
     pub pid: Option<i32>,
-    #[serde(flatten)]
-    pub recipe: Recipe,
+    pub prewarm: Option<PathBuf>,
+    pub pool: usize,
+    pub description: Option<String>,
 }
 
 impl Listed {
+    /// One that is not live.
+    fn known(session: String, recipe: &Recipe) -> Listed {
+        Listed {
+            session,
+            live: false,
+            busy: false,
+            pid: None,
+            prewarm: recipe.prewarm.clone(),
+            pool: recipe.pool,
+            description: recipe.description.clone(),
+        }
+    }
+
     /// Whether it is one of those that come and go with another.
     pub fn is_sibling(&self) -> bool {
         self.session.contains('.')
@@ -57,6 +73,7 @@ impl Registry {
             launcher: Arc::new(launcher),
             frozen: Arc::default(),
             pools: Mutex::default(),
+            recipes: Recipes::default(),
             changing: Mutex::default(),
             starts: Starts::default(),
         }
@@ -120,13 +137,13 @@ impl Registry {
                 warning: None,
             });
         }
-        let mut recipe = RECIPES.read().remove(name).unwrap_or_default();
+        let mut recipe = self.recipe(name).unwrap_or_default();
         recipe.change(&changes);
         let pool = self.bring_up(name, &recipe, &start).await?;
         // The session is up, whatever becomes of the file.
-        let warning = match start.unless_ended(write(name, changes)).await {
-            Ok(Ok((_, warning))) => warning,
-            Ok(Err(failure)) => Some(failure.error),
+        let written = self.recipes.write(name, recipe, changes);
+        let warning = match start.unless_ended(written).await {
+            Ok((_, warning)) => warning,
             Err(_) => Some("it was cancelled before its recipe was kept".to_string()),
         };
         Ok(Started {
@@ -136,15 +153,21 @@ impl Registry {
         })
     }
 
+    /// How the session `name` is made, if that is known.
+    fn recipe(&self, name: &str) -> Option<Recipe> {
+        let known = self.recipes.get(name);
+        known.or_else(|| Some(lock(&self.pools).get(name)?.recipe.clone()))
+    }
+
     /// Ends the session `name` and brings it up again as its recipe says now.
     pub async fn restart(&self, name: &str, ticket: &Ticket) -> Result<Started, Failure> {
         self.starts.end(name);
         let start = self.starts.begin(name, ticket);
         let _alone = start.unless_ended(self.alone_with(name)).await?;
-        let Some(recipe) = RECIPES.read().remove(name) else {
-            return Err(unknown(name, &self.known()));
+        let Some(recipe) = self.recipe(name) else {
+            return Err(self.unknown(name));
         };
-        self.end(name).await;
+        self.end(name, End::Restarted).await;
         Ok(Started {
             pool: self.bring_up(name, &recipe, &start).await?,
             is_new: true,
@@ -169,25 +192,25 @@ impl Registry {
     pub async fn stop(&self, name: &str, forget: bool, ticket: &Ticket) -> Result<bool, Failure> {
         let was_starting = self.starts.end(name);
         let _alone = unless_withdrawn(ticket, self.alone_with(name)).await?;
-        if !was_starting {
-            self.must_know(name)?;
+        let is_known = self.recipes.is_filed(name) || self.recipe(name).is_some();
+        if !was_starting && !is_known {
+            return Err(self.unknown(name));
         }
-        let stopped = self.end(name).await || was_starting;
+        let stopped = self.end(name, End::Stopped).await || was_starting;
         if forget {
-            let forgotten = unless_withdrawn(ticket, RECIPES.forget(name)).await?;
-            forgotten.map_err(of_file)?;
+            unless_withdrawn(ticket, self.recipes.forget(name)).await??;
         }
         Ok(stopped)
     }
 
     /// What runs there is told to stop, and its processes are gone when this returns.
-    async fn end(&self, name: &str) -> bool {
+    async fn end(&self, name: &str, end: End) -> bool {
         let pool = lock(&self.pools).remove(name);
         let Some(pool) = pool else {
             return false;
         };
         for session in &pool.members {
-            session.stop().await;
+            session.stop(end).await;
         }
         true
     }
@@ -200,8 +223,11 @@ impl Registry {
         ticket: &Ticket,
     ) -> Result<(Recipe, Option<String>), Failure> {
         let _alone = unless_withdrawn(ticket, self.alone_with(name)).await?;
-        self.must_know(name)?;
-        unless_withdrawn(ticket, write(name, changes)).await?
+        let Some(mut recipe) = self.recipe(name) else {
+            return Err(self.unknown(name));
+        };
+        recipe.change(&changes);
+        unless_withdrawn(ticket, self.recipes.write(name, recipe, changes)).await
     }
 
     /// Every session that is live or has a recipe.
@@ -210,39 +236,43 @@ impl Registry {
         let mut listed = Vec::new();
         for pool in pools.values() {
             listed.extend(pool.members.iter().map(|session| Listed {
-                session: session.name().to_string(),
                 live: session.evaluator().is_alive(),
                 busy: session.is_busy(),
                 pid: session.evaluator().worker().map(Worker::pid),
-                recipe: pool.recipe.clone(),
+                ..Listed::known(session.name().to_string(), &pool.recipe)
             }));
         }
-        for (name, recipe) in RECIPES.read() {
-            if !pools.contains_key(&name) {
-                listed.push(Listed {
-                    session: name,
-                    live: false,
-                    busy: false,
-                    pid: None,
-                    recipe,
-                });
-            }
-        }
+        let mut recipes = self.recipes.all();
+        recipes.retain(|name, _| !pools.contains_key(name));
+        listed.extend(
+            recipes
+                .into_iter()
+                .map(|(name, recipe)| Listed::known(name, &recipe)),
+        );
         listed
     }
 
-    fn must_know(&self, name: &str) -> Result<(), Failure> {
+    /// What the file of recipes has that is not used, and why.
+    pub fn refused(&self) -> Vec<String> {
+        self.recipes.refused()
+    }
+
+    fn unknown(&self, name: &str) -> Failure {
         let known = self.known();
-        match known.iter().any(|known| known == name) {
-            true => Ok(()),
-            false => Err(unknown(name, &known)),
-        }
+        let problem = match self.recipes.refusal(name) {
+            Some(refusal) => refusal,
+            None if known.is_empty() => {
+                format!("no session {name:?}; there is none; start_local_session makes one")
+            }
+            None => format!("no session {name:?}; known: {}", known.join(", ")),
+        };
+        Failure::new(Phase::Arguments, problem)
     }
 
     /// The names of the sessions that are live or have a recipe, without siblings.
     fn known(&self) -> Vec<String> {
         let mut known: Vec<String> = lock(&self.pools).keys().cloned().collect();
-        known.extend(RECIPES.read().into_keys());
+        known.extend(self.recipes.all().into_keys());
         known.sort();
         known.dedup();
         known
@@ -252,24 +282,6 @@ impl Registry {
         let changing = Arc::clone(lock(&self.changing).entry(name.to_string()).or_default());
         changing.lock_owned().await
     }
-}
-
-fn unknown(name: &str, known: &[String]) -> Failure {
-    let known = match known.is_empty() {
-        true => "there is none; start_local_session makes one".to_string(),
-        false => format!("known: {}", known.join(", ")),
-    };
-    Failure::new(Phase::Arguments, format!("no session {name:?}; {known}"))
-}
-
-async fn write(name: &str, changes: Changes) -> Result<(Recipe, Option<String>), Failure> {
-    let change = move |recipe: &mut Recipe| recipe.change(&changes);
-    RECIPES.change(name, change).await.map_err(of_file)
-}
-
-fn of_file(error: io::Error) -> Failure {
-    let text = format!("keeping the session's recipe in ~/.topup/sessions.json: {error}");
-    Failure::new(Phase::Arguments, text)
 }
 
 /// Waits for others, unless the client takes the call back.

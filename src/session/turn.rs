@@ -115,7 +115,8 @@ impl Turn<'_> {
         job: J,
     ) -> Result<Run<T>, EvaluatorError> {
         let evaluator = self.session.evaluator();
-        let run = evaluator.run(job, limit, self.stopped()).await?;
+        let run = evaluator.run(job, limit, self.stopped()).await;
+        let run = run.map_err(|error| self.ended_by_call(error))?;
         // Said with the next report of an evaluation, which often is this one's.
         if let Some(notice) = &run.notice {
             self.session.notify(notice.clone());
@@ -125,7 +126,18 @@ impl Turn<'_> {
 
     /// Does what runs no user code.
     pub async fn ask<J: Job>(&self, job: J) -> Result<J::Done, EvaluatorError> {
-        self.session.evaluator().ask(job, self.stopped()).await
+        let answer = self.session.evaluator().ask(job, self.stopped()).await;
+        answer.map_err(|error| self.ended_by_call(error))
+    }
+
+    /// The end of a process that a call has stopped is no crash.
+    fn ended_by_call(&self, mut error: EvaluatorError) -> EvaluatorError {
+        if let EvaluatorError::Ended(ended) = &mut error
+            && let Some(end) = self.session.stopped.get()
+        {
+            ended.0 = *end;
+        }
+        error
     }
 
     /// The text of the phrase log and its number of phrases.

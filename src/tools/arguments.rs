@@ -158,6 +158,19 @@ impl Arguments {
         }
     }
 
+    /// Takes a text out that clients read when they connect.
+    pub fn description(&mut self, name: &str) -> Result<Option<String>, Failure> {
+        const LONGEST: usize = 1000;
+        let text = self.text(name);
+        match text.as_deref().map_or(0, |text| text.chars().count()) {
+            0..=LONGEST => Ok(text),
+            length => Err(Failure::new(
+                Phase::Arguments,
+                format!("{name} has {length} characters; it may have {LONGEST}"),
+            )),
+        }
+    }
+
     /// Takes a list of texts out.
     pub fn texts(&mut self, name: &str) -> Vec<String> {
         match self.0.remove(name) {

@@ -27,12 +27,21 @@ and is not listed. Example: {} gives sessions [{\"session\": \"data\", \"live\":
 struct SessionsReport {
     sessions: Vec<Listed>,
     hosts: Vec<HostListed>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 fn run(call: Call) -> Running {
     Box::pin(async move {
         let sessions = call.registry.list();
         let hosts = call.hosts.list();
-        Ok(Answer::new(&SessionsReport { sessions, hosts }, false))
+        let refused = [call.registry.refused(), call.hosts.refused()].concat();
+        let notice = (!refused.is_empty()).then(|| refused.join("\n"));
+        let report = SessionsReport {
+            sessions,
+            hosts,
+            notice,
+        };
+        Ok(Answer::new(&report, false))
     })
 }

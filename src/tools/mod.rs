@@ -38,6 +38,8 @@ use serde_json::{Map, Value, json};
 
 pub use arguments::{Arguments, Field, Kind, fields};
 pub use report::Printed;
+pub use start_local_session::check as check_session;
+pub use update_host::check as check_host;
 
 use crate::end::End;
 use crate::error::EvaluatorError;
@@ -187,6 +189,15 @@ impl Failure {
         }
     }
 
+    /// The rule of `tool` that was broken, by something that is no call of it.
+    fn rule(self, tool: &Tool) -> String {
+        let of_call = format!("{}: ", tool.name);
+        self.error
+            .strip_prefix(&of_call)
+            .unwrap_or(&self.error)
+            .to_string()
+    }
+
     /// With what was printed beside it.
     pub fn beside(self, printed: Printed) -> Failure {
         Failure {
@@ -196,9 +207,6 @@ impl Failure {
     }
 }
 
-/// How a session goes on whose process has ended.
-const WORKER_THEN: &str = "the next call finds the session restored from its phrase log";
-
 impl From<EvaluatorError> for Failure {
     fn from(error: EvaluatorError) -> Failure {
         let phase = match error {
@@ -206,7 +214,7 @@ impl From<EvaluatorError> for Failure {
             EvaluatorError::Boot(_) | EvaluatorError::Fault(_) => Phase::Crash,
             EvaluatorError::Ended(ended) => {
                 let (end, stdout, stderr) = *ended;
-                return Failure::crashed(end, WORKER_THEN, Printed::new(stdout, stderr));
+                return Failure::crashed(end, end.then(), Printed::new(stdout, stderr));
             }
         };
         Failure::new(phase, error.to_string())
@@ -227,7 +235,6 @@ pub async fn call(
     ticket: Ticket,
     progress: Progress,
 ) -> Answer {
-    let _work = router.begin_work();
     let result = match prepare(tool, arguments, router) {
         Ok((arguments, Target::Host(host))) => {
             host.call(tool.name, arguments.into(), &ticket).await

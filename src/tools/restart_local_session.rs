@@ -22,7 +22,7 @@ or is to begin afresh. Its bindings are gone; calls that wait there fail. Return
 
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
-        let session = name(&mut call)?;
+        let session = name(&mut call.arguments)?;
         let started = call.registry.restart(&session, &call.ticket).await?;
         Ok(Answer::new(&StartedReport::new(session, started), false))
     })

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
-use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
+use super::{Answer, Arguments, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
 use crate::home;
 use crate::session::{Changes, Started};
 
@@ -106,17 +107,27 @@ impl StartedReport {
 
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
-        let session = name(&mut call)?;
-        let changes = changes(&mut call)?;
+        let session = name(&mut call.arguments)?;
+        let changes = changes(&mut call.arguments)?;
         let started = call.registry.start(&session, changes, &call.ticket).await?;
         Ok(Answer::new(&StartedReport::new(session, started), false))
     })
 }
 
+/// Holds an entry of `~/.topup/sessions.json` to the same rules; the error says which one it
+/// breaks.
+pub fn check(name: &str, mut given: Map<String, Value>) -> Result<Changes, String> {
+    given.insert("session".into(), name.into());
+    let broken = |failure: Failure| failure.rule(&TOOL);
+    let mut arguments = Arguments::check(&TOOL, given).map_err(broken)?;
+    self::name(&mut arguments).map_err(broken)?;
+    changes(&mut arguments).map_err(broken)
+}
+
 /// The name that a call gives to a session.
-pub fn name(call: &mut Call) -> Result<String, Failure> {
+pub fn name(arguments: &mut Arguments) -> Result<String, Failure> {
     const LONGEST: usize = 64;
-    let name = call.arguments.text("session").unwrap_or_default();
+    let name = arguments.required("session");
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     let problem = if name.is_empty() {
         "is empty".to_string()
@@ -138,17 +149,17 @@ pub fn name(call: &mut Call) -> Result<String, Failure> {
 }
 
 /// What a call says of how a session is made.
-pub fn changes(call: &mut Call) -> Result<Changes, Failure> {
+pub fn changes(given: &mut Arguments) -> Result<Changes, Failure> {
     const MOST: usize = 64;
     let arguments = |text: String| Failure::new(Phase::Arguments, text);
-    let prewarm = match call.arguments.text("prewarm") {
+    let prewarm = match given.text("prewarm") {
         None => None,
         Some(path) => {
             let absolute = home::expand(path.as_ref()).and_then(std::path::absolute);
             Some(absolute.map_err(|error| arguments(format!("prewarm {path:?}: {error}")))?)
         }
     };
-    let pool = call.arguments.count("pool");
+    let pool = given.count("pool");
     if let Some(pool) = pool.filter(|pool| !(1..=MOST).contains(pool)) {
         return Err(arguments(format!(
             "pool must be from 1 to {MOST}, not {pool}"
@@ -157,6 +168,6 @@ pub fn changes(call: &mut Call) -> Result<Changes, Failure> {
     Ok(Changes {
         prewarm,
         pool,
-        description: call.arguments.text("description"),
+        description: given.description("description")?,
     })
 }

@@ -37,7 +37,7 @@ struct StoppedReport {
 
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
-        let session = name(&mut call)?;
+        let session = name(&mut call.arguments)?;
         let forget = call.arguments.flag("forget");
         let stopped = call.registry.stop(&session, forget, &call.ticket).await?;
         Ok(Answer::new(&StoppedReport { stopped }, false))

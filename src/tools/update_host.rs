@@ -1,9 +1,10 @@
 //! `update_host`: what is known of another machine.
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::start_session::HOST;
-use super::{Answer, Call, Field, Hints, Kind, Running, Tool};
+use super::{Answer, Arguments, Call, Failure, Field, Hints, Kind, Running, Tool};
 
 pub const TOOL: Tool = Tool {
     name: "update_host",
@@ -44,10 +45,21 @@ struct UpdatedReport {
     notice: Option<String>,
 }
 
+/// Holds an entry of `~/.topup/hosts.json` to the same rules; the error says which one it
+/// breaks. Returns description and os.
+pub fn check(given: Map<String, Value>) -> Result<[Option<String>; 2], String> {
+    let broken = |failure: Failure| failure.rule(&TOOL);
+    let mut arguments = Arguments::check(&TOOL, given).map_err(broken)?;
+    let description = arguments.description("description").map_err(broken)?;
+    let os = arguments.description("os").map_err(broken)?;
+    Ok([description, os])
+}
+
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let host = call.arguments.required("host");
-        let [description, os] = ["description", "os"].map(|name| call.arguments.text(name));
+        let description = call.arguments.description("description")?;
+        let os = call.arguments.description("os")?;
         let (known, notice) = call.hosts.update(&host, description, os).await?;
         let report = UpdatedReport {
             host,

@@ -36,8 +36,8 @@ struct UpdatedReport {
 
 fn run(mut call: Call) -> Running {
     Box::pin(async move {
-        let session = name(&mut call)?;
-        let changes = changes(&mut call)?;
+        let session = name(&mut call.arguments)?;
+        let changes = changes(&mut call.arguments)?;
         let (recipe, notice) = call
             .registry
             .update(&session, changes, &call.ticket)

@@ -22,7 +22,7 @@ use crate::bridge::Runtime;
 use crate::capture::Capture;
 use crate::eval_thread::EvalThread;
 use crate::mutex::lock;
-use crate::phrase_log::{PhraseLog, Place};
+use crate::phrase_log::{News, PhraseLog, Place};
 use crate::settings::Settings;
 use crate::{Variant, crash, descriptors, home, job, limits, shutdown, stdio, user_code};
 use fork::{Between, Side};
@@ -36,8 +36,8 @@ pub const ARGUMENT: &str = "--worker";
 pub struct Join {
     /// The server's process, with which the worker ends.
     pub server: i32,
-    /// The file of its own log; without one it goes on without, or with what it was
-    /// forked with.
+    /// The name of the file of its own log; without one it goes on without, or with what it
+    /// was forked with.
     pub log: Option<PathBuf>,
 }
 
@@ -151,11 +151,11 @@ impl Worker {
         if self.forked && log.is_none() {
             self.thread.log().detach();
         }
-        if let Some(path) = log {
+        if let Some(name) = log {
             if self.forked {
-                self.thread.log().part(path);
+                self.thread.log().part(name);
             } else {
-                *self.thread.log() = PhraseLog::open(Place::At(path));
+                *self.thread.log() = PhraseLog::open(Place::Worker(name));
             }
         }
         Ok(())
@@ -212,5 +212,12 @@ pub fn announce_phrase(number: usize) {
 pub fn announce_group(id: i32, lives: bool) {
     if let Some(announce) = &*announcer() {
         announce(&format!("{} {id}", if lives { "group" } else { "gone" }));
+    }
+}
+
+/// Tells the parent, if this is a worker, what of its phrase log no file holds.
+pub fn announce_records(news: News) {
+    if let Some(announce) = &*announcer() {
+        announce(&news.line());
     }
 }

@@ -270,3 +270,28 @@ fn a_crash_of_the_local_session_leaves_the_named_ones_alone() {
         assert_eq!(server.value_in("a", "!x"), "0");
     });
 }
+
+#[test]
+fn how_a_worker_ended_is_known_to_the_next_image() {
+    each(|executable| {
+        for waits in [true, false] {
+            let mut server = Server::start(executable);
+            server.session("a", json!({}));
+            server.eval_in("a", "let x = 1");
+            server.client.eval("1");
+            let pid = server.pid_of("a");
+            let killed = Command::new("sh")
+                .args(["-c", &format!("kill -9 {pid}")])
+                .status();
+            assert!(killed.unwrap().success());
+            if waits {
+                eventually("it was waited for", || !exists(pid));
+            }
+            let reply = server.client.eval(SEGFAULT);
+            assert_eq!(reply["phase"], "crash", "{reply}");
+            let reply = server.eval_in("a", "x");
+            assert_eq!(reply["value_repr"], "1", "{reply}");
+            assert!(notice(&reply).contains("ended by SIGKILL"), "{reply}");
+        }
+    });
+}

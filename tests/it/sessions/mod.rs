@@ -4,6 +4,7 @@ mod checkpoints;
 mod death;
 mod falls;
 mod hangs;
+mod homeless;
 mod pool;
 mod recipes;
 mod routing;

@@ -108,3 +108,165 @@ fn two_servers_do_not_lose_each_others_entries() {
     let stored: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(stored.as_object().unwrap().len(), 15, "{text}");
 }
+
+/// A server whose files hold `text`; also what a client reads first.
+fn with(file: &str, text: &str) -> (Server, String) {
+    let mut server = Server::start(BYTECODE);
+    let folder = server.home.path().join(".topup");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(file), text).unwrap();
+    server
+        .client
+        .request("initialize", json!({ "protocolVersion": "2025-06-18" }));
+    let reply = server.client.receive();
+    let instructions = reply["result"]["instructions"].as_str().unwrap();
+    (server, instructions.to_string())
+}
+
+#[test]
+fn entries_that_break_the_rules_are_left_alone() {
+    let long = "x".repeat(1001);
+    let entries = [
+        (
+            "many",
+            json!({ "pool": 100_000 }),
+            "pool must be from 1 to 64, not 100000",
+        ),
+        (
+            "none",
+            json!({ "pool": 0 }),
+            "pool must be from 1 to 64, not 0",
+        ),
+        ("less", json!({ "pool": -1 }), "pool must be a whole number"),
+        (
+            "typed",
+            json!({ "prewarm": 7 }),
+            "prewarm must be a string, not 7",
+        ),
+        (
+            "relative",
+            json!({ "prewarm": "pre.ml" }),
+            "prewarm must be an absolute path",
+        ),
+        (
+            "told",
+            json!({ "description": long }),
+            "description has 1001 characters",
+        ),
+        ("list", json!([1]), "must be an object"),
+        ("", json!({}), "is empty"),
+        ("local", json!({}), "means the toplevel"),
+        ("../x", json!({}), "has a dot"),
+        ("a\nb", json!({}), "has the character"),
+    ];
+    let mut all = serde_json::Map::new();
+    for (name, entry, _) in &entries {
+        all.insert(name.to_string(), entry.clone());
+    }
+    let theirs = json!({
+        "description": "it \u{1b}[31mis\u{0} in\nred", "pool": null, "session": "other", "live": true, "colour": 1,
+    });
+    all.insert("good".into(), theirs);
+    let all = Value::Object(all);
+    let (mut server, instructions) = with("sessions.json", &all.to_string());
+    assert!(
+        instructions.contains("- good: it [31mis in red (not"),
+        "{instructions}"
+    );
+    assert!(!instructions.contains(|c: char| c.is_control() && c != '\n'));
+    assert_eq!(
+        instructions
+            .lines()
+            .filter(|line| line.starts_with("- "))
+            .count(),
+        1
+    );
+    let (reply, _) = server.call("list_sessions", json!({}));
+    assert_eq!(reply["sessions"].as_array().unwrap().len(), 1, "{reply}");
+    assert_eq!(reply["sessions"][0]["session"], "good", "{reply}");
+    assert_eq!(reply["sessions"][0]["pool"], 1, "{reply}");
+    for (name, _, rule) in &entries {
+        let notice = notice(&reply);
+        assert!(notice.contains(&format!("{name:?}")), "{notice}");
+        assert!(notice.contains(rule), "{rule}: {notice}");
+    }
+    // One that is started under such a name is made as if nothing were known of it.
+    let reply = server.session("many", json!({ "pool": 2 }));
+    assert_eq!(reply["pool"], 2, "{reply}");
+    assert!(notice(&reply).contains("not 100000"), "{reply}");
+    server.call("restart_local_session", json!({ "session": "many" }));
+    server.session("good", json!({ "description": "still" }));
+    let (reply, is_error) = server.call(
+        "update_local_session",
+        json!({ "session": "less", "pool": 1 }),
+    );
+    assert!(is_error, "{reply}");
+    assert!(
+        reply["error"].as_str().unwrap().contains("not -1"),
+        "{reply}"
+    );
+    let mut kept = recipes(&server);
+    assert_eq!(kept["good"]["colour"], 1);
+    kept["good"] = all["good"].clone();
+    assert_eq!(kept, all, "nothing was lost");
+    let forget = json!({ "session": "many", "forget": true });
+    assert!(!server.call("stop_local_session", forget).1);
+    assert!(recipes(&server).get("many").is_none());
+}
+
+#[test]
+fn hosts_that_break_the_rules_are_left_alone() {
+    let long = "x".repeat(1001);
+    let entries = [
+        ("-oProxyCommand=touch", json!({}), "begins with a dash"),
+        ("a\u{1b}b", json!({}), "has the character"),
+        ("a\nb", json!({}), "has the character"),
+        (
+            "told",
+            json!({ "description": long }),
+            "description has 1001 characters",
+        ),
+        ("typed", json!({ "os": [1] }), "os must be a string"),
+        (
+            "socket",
+            json!({ "remote_socket": "a\nb" }),
+            "has the character",
+        ),
+        ("text", json!("x"), "must be an object"),
+    ];
+    let mut all = serde_json::Map::new();
+    for (name, entry, _) in &entries {
+        all.insert(name.to_string(), entry.clone());
+    }
+    let known =
+        json!({ "description": "far\u{7} away", "os": "a\u{1b}b", "live": true, "colour": 1 });
+    all.insert("box".into(), known);
+    let all = Value::Object(all);
+    let (mut server, instructions) = with("hosts.json", &all.to_string());
+    assert!(
+        instructions.contains("- box: far away (a b; not"),
+        "{instructions}"
+    );
+    assert!(!instructions.contains(|c: char| c.is_control() && c != '\n'));
+    let (reply, _) = server.call("list_sessions", json!({}));
+    assert_eq!(reply["hosts"].as_array().unwrap().len(), 1, "{reply}");
+    assert_eq!(reply["hosts"][0]["live"], false, "{reply}");
+    for (name, _, rule) in &entries {
+        let notice = notice(&reply);
+        assert!(notice.contains(&format!("{name:?}")), "{notice}");
+        assert!(notice.contains(rule), "{rule}: {notice}");
+    }
+    let (reply, is_error) = server.call("update_host", json!({ "host": "box", "os": "Debian" }));
+    assert!(!is_error, "{reply}");
+    let (reply, is_error) = server.call("update_host", json!({ "host": "box", "os": long }));
+    assert!(is_error && reply["phase"] == "arguments", "{reply}");
+    let (reply, is_error) = server.call("update_host", json!({ "host": "typed", "os": "Debian" }));
+    assert!(
+        is_error && reply["error"].as_str().unwrap().contains("os must be"),
+        "{reply}"
+    );
+    let path = server.home.path().join(".topup/hosts.json");
+    let mut kept: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    kept["box"] = all["box"].clone();
+    assert_eq!(kept, all, "nothing was lost");
+}

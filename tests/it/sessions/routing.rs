@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{Server, eventually};
+use super::{SEGFAULT, Server, eventually};
 use crate::support::{BYTECODE, assert_timed_out, each, payload};
 
 #[test]
@@ -76,6 +76,18 @@ fn a_wrong_route_is_told() {
             json!({ "source": "1", "session": "a.2" }),
             "known: local, a, a.1",
         ),
+        (
+            json!({ "source": "1", "session": "a", "host": "local" }),
+            "exclude each other",
+        ),
+        (
+            json!({ "source": "1", "session": "local", "host": "h" }),
+            "exclude each other",
+        ),
+        (
+            json!({ "source": "1", "session": "local", "host": "local" }),
+            "exclude each other",
+        ),
         (json!({ "source": "1", "host": "h" }), "no host \"h\""),
     ] {
         let (reply, is_error) = server.call("eval", arguments);
@@ -83,8 +95,10 @@ fn a_wrong_route_is_told() {
         assert_eq!(reply["phase"], "route", "{reply}");
         assert!(reply["error"].as_str().unwrap().contains(says), "{reply}");
     }
-    let both_local = json!({ "source": "1", "session": "local", "host": "local" });
-    assert_eq!(server.call("eval", both_local).0["value_repr"], "1");
+    for name in ["session", "host"] {
+        let (reply, _) = server.call("eval", json!({ "source": "1", name: "local" }));
+        assert_eq!(reply["value_repr"], "1", "{reply}");
+    }
 }
 
 #[test]
@@ -212,5 +226,48 @@ fn progress_is_told_of_routed_calls_and_starts() {
             last = server.client.receive();
         }
         assert_eq!(last["result"]["isError"], false, "{last}");
+    }
+}
+
+#[test]
+fn progress_rises_over_an_end_of_the_local_toplevel() {
+    let mut server = Server::start(BYTECODE);
+    server
+        .client
+        .request("initialize", json!({ "protocolVersion": "2025-06-18" }));
+    server.client.receive();
+    server.session("a", json!({}));
+    let go = server.home.path().join("go");
+    let source = format!("while not (Sys.file_exists {go:?}) do () done");
+    let id = server.client.request(
+        "tools/call",
+        json!({ "name": "eval", "arguments": { "source": source, "session": "a" }, "_meta": { "progressToken": "p" } }),
+    );
+    let told = |message: &Value| message["params"]["progress"].as_f64();
+    let mut latest = 0.0;
+    let mut crash = None;
+    // Twice before the crash, twice after it.
+    let mut rest = 4;
+    while rest > 0 {
+        let message = server.client.receive();
+        let Some(progress) = told(&message) else {
+            assert_eq!(Some(message["id"].as_u64().unwrap()), crash, "{message}");
+            continue;
+        };
+        assert!(progress > latest, "{progress} after {latest}");
+        latest = progress;
+        rest -= 1;
+        if rest == 2 {
+            crash = Some(
+                server
+                    .client
+                    .begin_call("eval", json!({ "source": SEGFAULT })),
+            );
+        }
+    }
+    fs::write(&go, "").unwrap();
+    let mut last = server.client.receive();
+    while last["id"] != id {
+        last = server.client.receive();
     }
 }

@@ -114,11 +114,16 @@ fn restart_and_stop_end_what_runs() {
                 .expect("a reply");
             crate::support::payload(reply)
         };
-        assert_eq!(of(id).0["phase"], "crash", "{:?}", of(id));
+        let (reply, _) = of(id);
+        assert_eq!(reply["phase"], "crash", "{reply}");
+        let error = "the session was restarted by a call while this ran; the next call finds a \
+                     fresh one, with its prewarm alone";
+        assert_eq!(reply["error"], error, "{reply}");
+        assert!(reply.get("signal").is_none(), "{reply}");
         assert_eq!(of(restart).0["started"], true, "{:?}", of(restart));
         let (reply, _) = of(queued);
         assert!(
-            reply["error"].as_str().unwrap().contains("was stopped"),
+            reply["error"].as_str().unwrap().contains("was restarted"),
             "{reply}"
         );
         assert!(!exists(first), "it was waited for");
@@ -127,8 +132,23 @@ fn restart_and_stop_end_what_runs() {
             "a fresh toplevel"
         );
         let second = server.pid_of("a");
-        let (reply, _) = server.call("stop_local_session", json!({ "session": "a" }));
-        assert_eq!(reply["stopped"], true);
+        let flag = server.home.path().join("runs");
+        let source = format!("close_out (open_out {flag:?}); while true do () done");
+        let running = json!({ "source": source, "session": "a" });
+        let id = server.client.begin_call("eval", running);
+        eventually("it runs", || flag.exists());
+        let stop = server
+            .client
+            .begin_call("stop_local_session", json!({ "session": "a" }));
+        let replies = [(); 2].map(|()| server.client.receive());
+        let of = |id: u64| {
+            let reply = replies.iter().find(|reply| reply["id"] == id);
+            crate::support::payload(reply.expect("a reply")).0
+        };
+        assert_eq!(of(stop)["stopped"], true);
+        let error = "the session was stopped by a call while this ran; start_local_session brings \
+                     up another one like it";
+        assert_eq!(of(id)["error"], error, "{}", of(id));
         assert!(!exists(second));
         let (reply, is_error) = server.call("eval", json!({ "source": "1", "session": "a" }));
         assert!(is_error);

@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 
 use super::cases::{Case, HARM, Reply, UNIX, check, run};
-use super::session::each;
+use super::session::{each, each_kind};
 use crate::support::{BYTECODE, Client};
 
 /// Signals that end a process by default, by number. The system's name, if there is one.
@@ -146,5 +146,36 @@ fn sigterm_ends_a_server_whose_user_code_blocks_and_ignores_it() {
         session.prepare("Harm.mask_all (); Harm.ignore_signal 15");
         session.client.signal("TERM");
         assert!(session.client.wait().success());
+    });
+}
+
+#[test]
+fn what_user_code_raises_between_calls_is_told() {
+    each_kind(|mut session| {
+        let what = session.describe();
+        session.prepare("#require \"unix\"");
+        let pid = session.eval("Unix.getpid ()")["value_repr"].clone();
+        session.prepare("let ran = ref 0 let on s = Sys.set_signal s (Sys.Signal_handle (fun _ -> incr ran; raise Exit));; on Sys.sigusr1; on Sys.sigalrm");
+        for round in 1..=5 {
+            let script = format!("kill -s USR1 {}", pid.as_str().unwrap());
+            let killed = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .status();
+            assert!(killed.unwrap().success());
+            let reply = session.eval("!ran");
+            assert_eq!(reply["value_repr"], round.to_string(), "{what}: {reply}");
+            let notice = reply["notice"].as_str().unwrap_or_default();
+            assert!(notice.contains("Stdlib.Exit"), "{what}: {reply}");
+        }
+        // An alarm that goes off when its evaluation is over.
+        session.prepare("Unix.setitimer Unix.ITIMER_REAL { it_value = 0.1; it_interval = 0. }");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let reply = session.eval("!ran");
+        assert_eq!(reply["value_repr"], "6", "{what}: {reply}");
+        let notice = reply["notice"].as_str().unwrap_or_default();
+        assert!(notice.contains("Stdlib.Exit"), "{what}: {reply}");
+        let pid_now = session.eval("Unix.getpid ()")["value_repr"].clone();
+        assert_eq!(pid_now, pid, "{what}: it is the same process");
+        session.end();
     });
 }
