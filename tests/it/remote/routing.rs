@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Near, pair};
 use crate::sessions::eventually;
-use crate::support::{BYTECODE, assert_timed_out, each, payload};
+use crate::support::{Executable, assert_timed_out, each, payload};
 
 impl Near {
     fn call_on(&mut self, host: &str, tool: &str, mut arguments: Value) -> Value {
@@ -140,7 +140,11 @@ fn cancellation_reaches_the_host() {
 
 #[test]
 fn progress_is_told() {
-    let (_user, _machine, mut near) = pair(BYTECODE);
+    each(it_goes_on);
+}
+
+fn it_goes_on(executable: Executable) {
+    let (_user, _machine, mut near) = pair(executable);
     near.connect("far");
     near.eval_on("far", "#require \"unix\"");
     near.client
