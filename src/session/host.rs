@@ -175,7 +175,7 @@ impl Host {
                 Ok(self.noticing(answer))
             }
             Err(Lost::Refused(problem)) => {
-                let problem = format!("{}: {tool} was refused there: {problem}", self.name);
+                let problem = format!("{}: {tool} failed there: {problem}", self.name);
                 Err(Failure::new(Phase::Handshake, problem))
             }
             Err(Lost::Cancelled) => Err(connect(&self.name, "cancelled".into())),

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
@@ -120,11 +121,14 @@ impl Peer {
         if let Some(log) = result["_meta"].get(LOG) {
             *lock(&self.log) = log.as_str().map(PathBuf::from);
         }
-        match (result["content"][0]["text"].take(), &result["isError"]) {
-            (Value::String(payload), Value::Bool(is_error)) => Ok(Answer {
-                payload,
-                is_error: *is_error,
-            }),
+        let payload = result.pointer_mut("/content/0/text").map(Value::take);
+        match (payload, &result["isError"]) {
+            (Some(Value::String(payload)), Value::Bool(is_error)) if is_object(&payload) => {
+                Ok(Answer {
+                    payload,
+                    is_error: *is_error,
+                })
+            }
             _ => Err(Lost::Refused(format!(
                 "its answer to {tool} is no result of a tool"
             ))),
@@ -215,4 +219,9 @@ pub fn other_version(theirs: &str) -> String {
         "the topup there is version {theirs}, this one is {}: install the same on both sides",
         env!("CARGO_PKG_VERSION")
     )
+}
+
+/// Whether it is JSON, as every payload is.
+fn is_object(payload: &str) -> bool {
+    payload.starts_with('{') && serde_json::from_str::<IgnoredAny>(payload).is_ok()
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
+use std::thread::{self, JoinHandle};
 
 use serde_json::json;
 
@@ -87,47 +88,91 @@ fn words_without_end_are_cut() {
     });
 }
 
+/// Serves at `socket` in the place of topup: each request that comes gets the next of
+/// `answers`, and then the connection ends.
+fn impostor(socket: &UnixListener, answers: Vec<String>) -> JoinHandle<()> {
+    let socket = socket.try_clone().unwrap();
+    thread::spawn(move || {
+        // The topup that ssh starts there comes first, and only looks whether somebody serves.
+        let (mut client, mut line) = loop {
+            let mut client = BufReader::new(socket.accept().unwrap().0);
+            let mut line = String::new();
+            if client.read_line(&mut line).unwrap() > 0 {
+                break (client, line);
+            }
+        };
+        for answer in answers {
+            while !line.contains("\"id\"") {
+                line.clear();
+                if client.read_line(&mut line).unwrap() == 0 {
+                    return;
+                }
+            }
+            let _ = client.get_mut().write_all(format!("{answer}\n").as_bytes());
+            line.clear();
+        }
+    })
+}
+
 #[test]
 fn what_serves_there_and_is_no_topup_is_told() {
     each(|executable| {
         let (_user, machine, mut near) = pair(executable);
         let socket = machine.home.path().join("s");
         let listener = UnixListener::bind(&socket).unwrap();
-        for (answer, phase, says) in [
-            ("220 hello", "handshake", "\"220 hello\""),
-            ("\u{0}\u{1}", "handshake", "no message"),
-            ("[1, 2]\nnull\n{\"id\": 1}", "handshake", "no result"),
+        let hello = format!(
+            r#"{{"id":1,"result":{{"protocolVersion":"2025-11-25","serverInfo":{{"name":"topup","version":"{}"}}}}}}"#,
+            env!("CARGO_PKG_VERSION")
+        );
+        let other = r#"{"id":1,"result":{"serverInfo":{"name":"other"}}}"#;
+        let old = r#"{"id":1,"result":{"serverInfo":{"name":"topup","version":"9.9.9"}}}"#;
+        let cases: [(&[&str], &str, &str); 10] = [
+            (&["220 hello"], "handshake", "\"220 hello\""),
+            (&["\u{0}\u{1}"], "handshake", "no message"),
+            (&["[1, 2]\nnull\n{\"id\": 1}"], "handshake", "no result"),
             (
-                r#"{"id":7,"result":1}"#,
+                &[r#"{"id":7,"result":1}"#],
                 "connect",
                 "closed before topup answered",
             ),
+            (&[other], "handshake", "not topup"),
+            (&[old], "handshake", "version 9.9.9"),
             (
-                r#"{"id":1,"result":{"serverInfo":{"name":"other"}}}"#,
+                &[&hello, r#"{"id":2,"result":{}}"#],
                 "handshake",
-                "not topup",
+                "no result of a tool",
             ),
             (
-                r#"{"id":1,"result":{"serverInfo":{"name":"topup","version":"9.9.9"}}}"#,
+                &[
+                    &hello,
+                    r#"{"id":2,"result":{"content":[],"isError":false}}"#,
+                ],
                 "handshake",
-                "version 9.9.9",
+                "no result of a tool",
             ),
-        ] {
-            let other = listener.try_clone().unwrap();
-            let server = std::thread::spawn(move || {
-                let (mut client, _) = other.accept().unwrap();
-                // The topup that ssh starts there looks whether somebody serves.
-                let mut line = String::new();
-                let mut read = BufReader::new(client.try_clone().unwrap());
-                while read.read_line(&mut line).unwrap() == 0 {
-                    client = other.accept().unwrap().0;
-                    read = BufReader::new(client.try_clone().unwrap());
-                }
-                let _ = client.write_all(format!("{answer}\n").as_bytes());
-            });
+            (
+                &[
+                    &hello,
+                    r#"{"id":2,"result":{"content":[{"text":"hello"}],"isError":false}}"#,
+                ],
+                "handshake",
+                "no result of a tool",
+            ),
+            (
+                &[
+                    &hello,
+                    r#"{"id":2,"result":{"content":[{"text":"{}"}],"isError":false}}"#,
+                ],
+                "handshake",
+                "makes no sense",
+            ),
+        ];
+        for (answers, phase, says) in cases {
+            let answers: Vec<String> = answers.iter().map(|answer| answer.to_string()).collect();
+            let server = impostor(&listener, answers.clone());
             let start = json!({ "host": "far", "remote_socket": socket });
             let said = near.refused("start_session", start, phase);
-            assert!(said.contains(says), "{answer}: {said}");
+            assert!(said.contains(says), "{answers:?}: {said}");
             server.join().unwrap();
         }
     });
