@@ -41,17 +41,6 @@ fn every_routed_tool_runs_there() {
             near.call_on("far", "complete", json!({ "source": "twi" }))["completions"][0]["name"],
             "twice"
         );
-        let project = machine.home.path().join("project");
-        fs::create_dir(&project).unwrap();
-        for (file, text) in [
-            ("dune-project", "(lang dune 2.0)"),
-            ("dune", "(library (name geo))"),
-            ("geo.ml", "let area w h = w * h"),
-        ] {
-            fs::write(project.join(file), text).unwrap();
-        }
-        near.call_on("far", "load_project", json!({ "path": project }));
-        assert_eq!(near.value_on("far", "Geo.area 6 7"), "42");
         let reply = near.call_on("far", "checkpoint", json!({ "label": "all" }));
         let there = machine.home.path().join(".topup/checkpoints/all.ml");
         assert_eq!(
@@ -81,6 +70,17 @@ fn every_routed_tool_runs_there() {
         );
         near.call_on("far", "reset", json!({}));
         assert_eq!(near.call_on("far", "env", json!({}))["total"], 0);
+        let project = machine.home.path().join("project");
+        fs::create_dir(&project).unwrap();
+        for (file, text) in [
+            ("dune-project", "(lang dune 2.0)"),
+            ("dune", "(library (name geo))"),
+            ("geo.ml", "let area w h = w * h"),
+        ] {
+            fs::write(project.join(file), text).unwrap();
+        }
+        near.call_on("far", "load_project", json!({ "path": project }));
+        assert_eq!(near.value_on("far", "Geo.area 6 7"), "42");
         // Failures come as they are.
         let said = near.refused(
             "load",
