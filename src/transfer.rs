@@ -7,6 +7,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use tokio_util::sync::CancellationToken;
 
 use crate::home;
 use crate::settings::{Transfer, TransferFolder};
@@ -103,9 +104,9 @@ pub fn fits(path: &Path, size: u64, max: u64, limit: &str) -> Result<(), String>
     ))
 }
 
-/// Puts a file in the place of what is at `path`: all of it, or nothing. A symbolic link
-/// stays, and the file that it leads to is replaced.
-pub fn write(path: &Path, blob: &Blob) -> Result<(), String> {
+/// Puts a file in the place of what is at `path`, unless that is taken back: all of it, or
+/// nothing. A symbolic link stays, and the file that it leads to is replaced.
+pub fn write(path: &Path, blob: &Blob, cancel: &CancellationToken) -> Result<(), String> {
     let path = &match path.is_symlink() {
         true => fs::canonicalize(path).map_err(|_| {
             let path = path.display();
@@ -137,6 +138,12 @@ pub fn write(path: &Path, blob: &Blob) -> Result<(), String> {
     options.write(true).mode(0o600);
     let file = home::new_file(folder, ".topup-", ".tmp", options).map_err(failed)?;
     fill(file.as_file(), blob).map_err(failed)?;
+    if cancel.is_cancelled() {
+        return Err(format!(
+            "{}: cancelled; nothing was written",
+            path.display()
+        ));
+    }
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }

@@ -13,6 +13,7 @@ mod support;
 #[path = "../../tests/it/remote"]
 #[allow(dead_code, reason = "shared with tests/it, which uses the rest")]
 mod remote {
+    mod home;
     mod machines;
     mod sshd;
 

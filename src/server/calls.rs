@@ -218,6 +218,8 @@ impl Server {
                     pending.withdrawn = true;
                     pending.ticket.cancel.cancel();
                 }
+                // A topup names its own calls; this one is over.
+                None if self.negotiation.is_topup() => {}
                 None => self.router.cancel(LOCAL),
             },
             Notification::Cancel(session) => self.router.cancel(&session),

@@ -26,6 +26,8 @@ pub struct Host {
     /// Held by who connects.
     connecting: tokio::sync::Mutex<()>,
     state: Mutex<State>,
+    /// Nobody is to connect any more.
+    stopped: CancellationToken,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub struct HostLeft {
 
 /// What a topup has to end.
 const ENDING: Duration = Duration::from_secs(10);
+/// What a connection has to be made again when its calls wait to be told.
+const RETURN: Duration = Duration::from_secs(10);
+
 impl Host {
     pub fn new(name: &str, asked: &str, ssh: Arc<Ssh>) -> Host {
         let left = HostLeft {
@@ -67,11 +72,13 @@ impl Host {
             link: Mutex::default(),
             connecting: Default::default(),
             state: Mutex::new(left.state),
+            stopped: CancellationToken::new(),
         }
     }
 
-    /// Ends the connection.
+    /// Ends the connection for good.
     pub fn leave(&self) -> HostLeft {
+        self.stopped.cancel();
         self.drop_link();
         HostLeft {
             name: self.name.clone(),
@@ -114,8 +121,16 @@ impl Host {
             return Ok(false);
         }
         self.drop_link();
-        let link = Arc::new(self.link_up(cancel).await?);
+        let stopped = || connect(&self.name, "it was stopped".into());
+        let link = tokio::select! {
+            link = self.link_up(cancel) => Arc::new(link?),
+            _ = self.stopped.cancelled() => return Err(stopped()),
+        };
         *lock(&self.link) = Some(Arc::clone(&link));
+        if self.stopped.is_cancelled() {
+            self.drop_link();
+            return Err(stopped());
+        }
         tokio::spawn(link.watch());
         Ok(true)
     }
@@ -146,7 +161,7 @@ impl Host {
     /// Calls a tool there, with arguments that it has checked itself; a connection that has
     /// ended is made again, once.
     pub async fn call(
-        &self,
+        self: &Arc<Self>,
         tool: &str,
         arguments: Map<String, Value>,
         ticket: &Ticket,
@@ -154,24 +169,48 @@ impl Host {
         let link = self.link(&ticket.cancel).await?;
         ticket.send_to(&self.name);
         let result = link.peer.call(tool, arguments, &ticket.cancel).await;
-        lock(&self.state).log = link.peer.log();
-        let failure = match result {
-            Ok(answer) => return Ok(self.noticing(answer)),
-            Err(Lost::Refused(problem)) => Failure::new(
-                Phase::Handshake,
-                format!("{}: {tool} was refused there: {problem}", self.name),
-            ),
-            Err(Lost::Cancelled) => connect(&self.name, "cancelled".into()),
-            Err(Lost::Ended) => {
-                let words = link.last_words().await;
-                let problem = format!(
-                    "the connection was lost while {tool} ran there; it may have run to its end, \
-                     and the next call connects again"
-                );
-                connect(&self.name, said(&problem, &words))
+        match result {
+            Ok(answer) => {
+                lock(&self.state).log = link.peer.log();
+                Ok(self.noticing(answer))
+            }
+            Err(Lost::Refused(problem)) => {
+                let problem = format!("{}: {tool} failed there: {problem}", self.name);
+                Err(Failure::new(Phase::Handshake, problem))
+            }
+            Err(Lost::Cancelled) => Err(connect(&self.name, "cancelled".into())),
+            Err(Lost::Ended) => Err(self.lost(tool, &link, &ticket.cancel).await),
+        }
+    }
+
+    /// What a call comes to whose connection has ended. Unless that was the network's end, it
+    /// is made again at once, to tell what became of the session.
+    async fn lost(
+        self: &Arc<Self>,
+        tool: &str,
+        link: &Arc<Link>,
+        cancel: &CancellationToken,
+    ) -> Failure {
+        let words = link.last_words().await;
+        let lost = format!("the connection was lost while {tool} ran there");
+        let current = lock(&self.link).clone();
+        if current.is_some_and(|current| Arc::ptr_eq(&current, link)) && !link.lost_its_way() {
+            // In a task of its own: a log that is being run again is not to be left half run.
+            let host = Arc::clone(self);
+            let again = tokio::spawn(async move { host.connect(&CancellationToken::new()).await });
+            tokio::select! {
+                _ = timeout(RETURN, again) => {}
+                _ = cancel.cancelled() => {}
+            }
+        }
+        let then = match (self.is_live(), self.notice()) {
+            (_, Some(notice)) => notice,
+            (true, None) => "it is up again, and what ran may go on there".to_string(),
+            (false, None) => {
+                "what ran may go on there, and the next call connects again".to_string()
             }
         };
-        Err(failure)
+        connect(&self.name, format!("{}; {then}", said(&lost, &words)))
     }
 
     /// The largest file that the host takes and gives.
@@ -216,7 +255,7 @@ impl Host {
         }
     }
 
-    /// Ends the connection, and with `end` the topup there. False if there was none.
+    /// Ends the connection for good, and with `end` the topup there. False if there was none.
     pub async fn stop(&self, end: bool) -> Result<bool, Failure> {
         if end {
             let link = self.link(&CancellationToken::new()).await?;
@@ -229,6 +268,7 @@ impl Host {
             .await;
         }
         let was_live = end || self.is_live();
+        self.stopped.cancel();
         self.drop_link();
         Ok(was_live)
     }

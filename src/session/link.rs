@@ -42,22 +42,21 @@ impl Link {
             false => ssh.resolve(name, asked, cancel).await?,
         };
         check_socket(&socket)?;
-        let tunnel = ssh.tunnel(name, &socket, cancel).await?;
-        let opened = tunnel.open().and_then(Peer::new);
-        let peer = opened.map_err(|error| connect(name, format!("the tunnel: {error}")))?;
+        let (tunnel, connected) = ssh.tunnel(name, &socket, cancel).await?;
+        let peer =
+            Peer::new(connected).map_err(|error| connect(name, format!("the tunnel: {error}")))?;
         let greeting = match timeout(GREETING, peer.greet(cancel)).await {
             Ok(Ok(greeting)) => greeting,
             Ok(Err(Lost::Ended)) => {
                 let words = last_words(&tunnel).await;
-                let mut problem = said("the tunnel was closed before topup answered", &words);
-                if words.contains("open failed") {
-                    problem += "; does sshd there allow it (AllowStreamLocalForwarding)?";
-                }
-                return Err(connect(name, problem));
+                let problem = "the tunnel was closed before topup answered; does sshd there \
+                    allow tunnels to sockets (AllowStreamLocalForwarding)?";
+                return Err(connect(name, said(problem, &words)));
             }
             Ok(Err(Lost::Cancelled)) => return Err(connect(name, "cancelled".into())),
             Ok(Err(Lost::Refused(problem))) => {
-                return Err(Failure::new(Phase::Handshake, format!("{name}: {problem}")));
+                let problem = format!("{name}: at {socket} there: {problem}");
+                return Err(Failure::new(Phase::Handshake, problem));
             }
             Err(_) => {
                 let problem = format!(
@@ -131,6 +130,11 @@ impl Link {
     /// What ssh says of the end of the connection, when it has said it.
     pub async fn last_words(&self) -> String {
         last_words(&self.tunnel).await
+    }
+
+    /// Whether its end was the network's, as far as ssh has told.
+    pub fn lost_its_way(&self) -> bool {
+        self.tunnel.has_failed()
     }
 }
 

@@ -128,6 +128,7 @@ fn send(mut call: Call) -> Running {
         let (size, mode) = (count("bytes") as u64, count("mode") as u32);
         let data = call.arguments.required("data");
         let settings = call.hosts.transfer().clone();
+        let cancel = call.ticket.cancel.clone();
         let path = apart(move || {
             let path = match path {
                 Some(path) => transfer::resolve(&path)?,
@@ -138,7 +139,7 @@ fn send(mut call: Call) -> Running {
             if bytes.len() as u64 != size {
                 return Err(format!("{size} bytes were announced, {} came", bytes.len()));
             }
-            transfer::write(&path, &Blob { bytes, mode })?;
+            transfer::write(&path, &Blob { bytes, mode }, &cancel)?;
             Ok(path)
         })
         .await?;

@@ -71,11 +71,8 @@ fn run(mut call: Call) -> Running {
         let bytes = apart(move || {
             let bytes = decode(&data)?;
             transfer::fits(&path, bytes.len() as u64, settings.max, "here")?;
-            if cancel.is_cancelled() {
-                return Err("cancelled; nothing was written".into());
-            }
             let length = bytes.len();
-            transfer::write(&path, &Blob { bytes, mode })?;
+            transfer::write(&path, &Blob { bytes, mode }, &cancel)?;
             Ok(length)
         })
         .await?;

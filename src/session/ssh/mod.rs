@@ -9,16 +9,14 @@ mod process;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::lock;
 use super::peer::other_version;
 use crate::cli::{RESOLVED, SERVED, SERVING};
 use crate::reexec::Beginning;
@@ -35,15 +33,14 @@ pub struct Ssh {
 /// A forwarded socket.
 pub struct Tunnel {
     process: Process,
-    /// Where its near end is; for this user alone, and gone with it.
-    folder: Mutex<Option<TempDir>>,
-    near: PathBuf,
 }
 
 /// What each command is told besides: to ask nothing, to end if it cannot forward, to take
-/// 10 s of silence for the end.
-const OPTIONS: [&str; 7] = [
+/// 10 s of silence for the end; and to leave connections of the user's own alone: it may use
+/// a master that is there, but what ends with us is none.
+const OPTIONS: [&str; 8] = [
     "BatchMode=yes",
+    "ControlMaster=no",
     "ExitOnForwardFailure=yes",
     "StreamLocalBindUnlink=yes",
     "ServerAliveInterval=5",
@@ -76,7 +73,7 @@ impl Ssh {
         let mut command = self.command();
         command.args(["-o", "ClearAllForwardings=yes", "--", host]);
         command.arg(self.far_command("--resolve-socket", socket));
-        let process = start(host, &mut command)?;
+        let process = start(host, command)?;
         within(host, cancel, &process, process.ended()).await?;
         let heard = process.heard();
         let found = heard.stdout.lines().find_map(|line| {
@@ -99,13 +96,14 @@ impl Ssh {
     }
 
     /// Forwards to the absolute path `socket` on `host`, where topup serves when this
-    /// returns.
+    /// returns; also returns a connection to it, the only one that there can be.
     pub async fn tunnel(
         &self,
         host: &str,
         socket: &str,
         cancel: &CancellationToken,
-    ) -> Result<Tunnel, Failure> {
+    ) -> Result<(Tunnel, UnixStream), Failure> {
+        // Its near end is for this user alone, and gone once we are connected.
         let folder = near_folder()
             .map_err(|error| connect(host, format!("a folder for its socket: {error}")))?;
         let near = folder.path().join("s");
@@ -113,7 +111,7 @@ impl Ssh {
         let forward = format!("{}:{}", escaped(&near.to_string_lossy()), escaped(socket));
         command.args(["-L", &forward, "--", host]);
         command.arg(self.far_command("--socket", socket));
-        let process = start(host, &mut command)?;
+        let process = start(host, command)?;
         let serves = process.until(|heard| {
             let serves = |line: &String| line.contains(SERVING) || line.contains(SERVED);
             if heard.words.iter().any(serves) {
@@ -125,11 +123,9 @@ impl Ssh {
             process.ended().await;
             return Err(self.why(host, &process));
         }
-        Ok(Tunnel {
-            process,
-            folder: Mutex::new(Some(folder)),
-            near,
-        })
+        let connected = UnixStream::connect(&near)
+            .map_err(|error| connect(host, format!("the tunnel: {error}")))?;
+        Ok((Tunnel { process }, connected))
     }
 
     fn command(&self) -> Command {
@@ -194,19 +190,20 @@ impl Ssh {
 }
 
 impl Tunnel {
-    /// Connects to what is at the other end.
-    pub fn open(&self) -> std::io::Result<UnixStream> {
-        UnixStream::connect(&self.near)
-    }
-
     /// Ends it.
     pub fn end(&self) {
         self.process.end();
-        drop(lock(&self.folder).take());
     }
 
     pub fn process(&self) -> &Process {
         &self.process
+    }
+
+    /// Whether ssh has failed. It ends with the same status, but says nothing, when what it
+    /// ran there was killed.
+    pub fn has_failed(&self) -> bool {
+        let status = self.process.heard().status;
+        status.is_some_and(|status| status.code() == Some(255)) && !self.last_words().is_empty()
     }
 
     /// What was said last, most likely about its end.
@@ -225,9 +222,9 @@ impl Tunnel {
     }
 }
 
-fn start(host: &str, command: &mut Command) -> Result<Process, Failure> {
+fn start(host: &str, command: Command) -> Result<Process, Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
     Process::start(command).map_err(|error| {
-        let program = command.get_program().to_string_lossy().into_owned();
         connect(
             host,
             format!("{program} could not be started (TOPUP_SSH says what to run): {error}"),

@@ -1,12 +1,15 @@
 //! A running `ssh`, and what it says.
 
+#![allow(unsafe_code, reason = "what the kernel is told between fork and exec")]
+
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Signal, set_parent_process_death_signal};
 use tokio::sync::watch;
 
 use crate::process_group::{self, Group};
@@ -39,15 +42,42 @@ const LENGTH: usize = 4096;
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 impl Process {
-    /// Starts it, with a stdin that stays open.
-    pub fn start(command: &mut Command) -> io::Result<Process> {
+    /// Starts it, with a stdin that stays open. It ends with this process, whatever ends that.
+    pub fn start(mut command: Command) -> io::Result<Process> {
         command.stdin(Stdio::piped());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut group = spawn_unmasked(command)?;
-        let id = group.id();
-        let (stdin, stdout, stderr) = group.pipes();
+        end_with_us(&mut command);
         let (said, heard) = watch::channel(Heard::default());
         let said = Arc::new(said);
+        let (started, starts) = mpsc::channel();
+        let ends = Arc::clone(&said);
+        // To the kernel the thread that starts a process is its parent: it waits here.
+        spawn("ssh", move || {
+            // A program inherits the signals that its starter leaves to other threads; ssh is to
+            // be ended by them.
+            crash::take_signals();
+            let spawned = Group::spawn(&mut command);
+            crash::leave_signals();
+            let (mut group, found) = match spawned {
+                Ok(mut group) => {
+                    let found = (group.id(), group.pipes());
+                    (Some(group), Ok(found))
+                }
+                Err(error) => (None, Err(error)),
+            };
+            let _ = started.send(found);
+            if let Some(group) = &mut group {
+                let status = group.wait().unwrap_or_default();
+                ends.send_modify(|heard| heard.status = Some(status));
+            }
+        })?;
+        let gone = |_| io::Error::other("the thread that starts it has panicked");
+        let (id, (stdin, stdout, stderr)) = starts.recv().map_err(gone)??;
+        let process = Process {
+            id,
+            heard,
+            _stdin: stdin,
+        };
         if let Some(stderr) = stderr {
             listen(&said, stderr, |heard, line| {
                 if heard.words.len() == LINES {
@@ -64,17 +94,7 @@ impl Process {
                 }
             })?;
         }
-        spawn("ssh", move || {
-            let status = group.wait();
-            said.send_modify(|heard| {
-                heard.status = Some(status.unwrap_or_default());
-            });
-        })?;
-        Ok(Process {
-            id,
-            heard,
-            _stdin: stdin,
-        })
+        Ok(process)
     }
 
     /// Waits for what `look` looks for.
@@ -120,18 +140,12 @@ impl Drop for Process {
     }
 }
 
-/// A program inherits the signals that its starter leaves to other threads; ssh is to be
-/// ended by them.
-fn spawn_unmasked(command: &mut Command) -> io::Result<Group> {
-    thread::scope(|scope| {
-        let starter = scope.spawn(|| {
-            user_code::none_here();
-            crash::take_signals();
-            Group::spawn(command)
-        });
-        let gone = |_| Err(io::Error::other("the thread that starts it has panicked"));
-        starter.join().unwrap_or_else(gone)
-    })
+/// `kill -9` of this process ends it, too.
+fn end_with_us(command: &mut Command) {
+    // SAFETY: one system call, on the child alone.
+    unsafe {
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+    }
 }
 
 /// Reads lines in a thread of their own.
@@ -144,9 +158,9 @@ fn listen(
     spawn("ssh's words", move || {
         let mut from = BufReader::new(from);
         let mut line = Vec::new();
-        while let Ok(1..) = from.read_until(b'\n', &mut line) {
-            let text = String::from_utf8_lossy(&line[..line.len().min(LENGTH)]);
-            let text = text.trim_end().to_string();
+        // One that is too long comes in pieces: it may have no end.
+        while let Ok(1..) = (&mut from).take(LENGTH as u64).read_until(b'\n', &mut line) {
+            let text = String::from_utf8_lossy(&line).trim_end().to_string();
             said.send_modify(|heard| add(heard, text));
             line.clear();
         }

@@ -1,15 +1,12 @@
 //! Bringing a host up, and what stands in the way.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixListener;
 
 use serde_json::json;
 
-use super::sshd::{free_port, script};
+use super::sshd::free_port;
 use super::{Near, User, near_at, pair};
-use crate::support::{BYTECODE, each};
+use crate::support::{BYTECODE, Executable, each};
 
 #[test]
 fn a_host_comes_up_once() {
@@ -36,23 +33,8 @@ fn a_host_comes_up_once() {
             near.client.eval("x")["error"].is_string(),
             "it is elsewhere"
         );
-        // The near end of the tunnel is in a folder for this user alone.
-        let command = fs::read_to_string(format!("/proc/{tunnel}/cmdline")).unwrap();
-        let forward = command
-            .split('\0')
-            .skip_while(|word| *word != "-L")
-            .nth(1)
-            .unwrap();
-        let near_end = std::path::Path::new(forward.split(':').next().unwrap());
-        let mode = fs::metadata(near_end.parent().unwrap())
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o700);
-        let folder = near_end.parent().unwrap().to_path_buf();
         let reply = near.done("stop_session", json!({ "host": "far" }));
         assert_eq!(reply["stopped"], true);
-        assert!(!folder.exists(), "the folder goes with the tunnel");
         assert!(
             near.refused("eval", json!({ "source": "1", "host": "far" }), "route")
                 .contains("start_session")
@@ -79,7 +61,11 @@ fn a_host_comes_up_once() {
 
 #[test]
 fn what_ssh_says_is_told() {
-    let (user, machine, mut near) = pair(BYTECODE);
+    each(ssh_is_told);
+}
+
+fn ssh_is_told(executable: Executable) {
+    let (user, machine, mut near) = pair(executable);
     let port = machine.sshd.port;
     let start =
         |near: &mut Near| near.refused("start_session", json!({ "host": "far" }), "connect");
@@ -117,6 +103,22 @@ fn what_ssh_says_is_told() {
     .unwrap();
     let said = start(&mut near);
     assert!(said.contains("Host key verification failed"), "{said}");
+    // One that is known as another.
+    let [other, hosts] = ["other.pub", "hosts"].map(|name| user.path(name));
+    let key = fs::read_to_string(other).unwrap();
+    fs::write(&hosts, format!("[127.0.0.1]:{port} {key}")).unwrap();
+    fs::write(
+        user.path("config"),
+        config
+            .replace(
+                "UserKnownHostsFile /dev/null",
+                &format!("UserKnownHostsFile {}", hosts.display()),
+            )
+            .replace("StrictHostKeyChecking no", "StrictHostKeyChecking yes"),
+    )
+    .unwrap();
+    let said = start(&mut near);
+    assert!(said.contains("HOST IDENTIFICATION HAS CHANGED"), "{said}");
     // And then it works: nothing was kept of all that.
     user.configure(&[("far", port)], "");
     near.connect("far");
@@ -124,89 +126,29 @@ fn what_ssh_says_is_told() {
 
 #[test]
 fn a_machine_that_does_not_forward_is_told() {
-    let user = User::new();
-    let machine = user.machine_with(BYTECODE, "AllowStreamLocalForwarding no");
-    user.configure(&[("far", machine.sshd.port)], "");
-    let config = fs::read_to_string(user.path("config")).unwrap();
-    fs::write(
-        user.path("config"),
-        config.replace("LogLevel ERROR", "LogLevel INFO"),
-    )
-    .unwrap();
-    let mut near = Near::start(BYTECODE, &user);
-    let said = near.refused("start_session", json!({ "host": "far" }), "connect");
-    assert!(
-        said.contains("open failed") && said.contains("AllowStreamLocalForwarding"),
-        "{said}"
-    );
-}
-
-#[test]
-fn a_topup_that_is_not_there_or_is_none_is_told() {
-    let (user, machine, mut near) = pair(BYTECODE);
-    let topup = machine.home.path().join("bin/topup");
-    fs::remove_file(&topup).unwrap();
-    let said = near.refused("start_session", json!({ "host": "far" }), "connect");
-    assert!(
-        said.contains("not found") && said.contains("TOPUP_REMOTE_COMMAND"),
-        "{said}"
-    );
-    for (text, says) in [
-        ("echo hello", "is not topup"),
-        ("echo topup-socket 9.9.9 /tmp/s", "version 9.9.9"),
-        (
-            "echo \"unexpected argument $1\" >&2; exit 2",
-            "another version",
-        ),
-    ] {
-        script(&topup, text);
-        let said = near.refused("start_session", json!({ "host": "far" }), "handshake");
-        assert!(said.contains(says), "{text}: {said}");
-    }
-    // What serves there is something else.
-    let socket = machine.home.path().join("s");
-    let listener = UnixListener::bind(&socket).unwrap();
-    for (answer, says) in [
-        ("220 hello", "connect"),
-        (
-            r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","serverInfo":{"name":"other"}}}"#,
-            "handshake",
-        ),
-    ] {
-        script(&topup, "echo 'topup: serving on x' >&2; exec cat");
-        let other = listener.try_clone().unwrap();
-        let server = std::thread::spawn(move || {
-            let (mut client, _) = other.accept().unwrap();
-            let mut line = String::new();
-            BufReader::new(client.try_clone().unwrap())
-                .read_line(&mut line)
-                .unwrap();
-            client.write_all(format!("{answer}\n").as_bytes()).unwrap();
-        });
-        let start = json!({ "host": "far", "remote_socket": socket });
-        near.refused("start_session", start, says);
-        server.join().unwrap();
-    }
-    // Another place for it, with a blank and a quote in its name.
-    let odd = machine.home.path().join("a b'c");
-    script(&odd, &format!("exec {} \"$@\"", BYTECODE.path));
-    script(&topup, "exit 1");
-    let home = tempfile::tempdir().unwrap();
-    for place in [odd.to_str().unwrap(), "~/a b'c"] {
-        let mut client = near_at(
-            BYTECODE,
-            &user,
-            home.path(),
-            &[("TOPUP_REMOTE_COMMAND", place)],
-        );
-        let (reply, is_error) = client.call("start_session", json!({ "host": "far" }));
-        assert!(!is_error, "{place}: {reply}");
+    for line in ["AllowStreamLocalForwarding no", "DisableForwarding yes"] {
+        let user = User::new();
+        let machine = user.machine_with(BYTECODE, line);
+        user.configure(&[("far", machine.sshd.port)], "");
+        let mut near = Near::start(BYTECODE, &user);
+        let said = near.refused("start_session", json!({ "host": "far" }), "connect");
+        assert!(said.contains("AllowStreamLocalForwarding"), "{said}");
+        // ssh says why, unless it is told not to.
+        let config = fs::read_to_string(user.path("config")).unwrap();
+        let config = config.replace("LogLevel ERROR", "LogLevel INFO");
+        fs::write(user.path("config"), config).unwrap();
+        let said = near.refused("start_session", json!({ "host": "far" }), "connect");
+        assert!(said.contains("open failed"), "{said}");
     }
 }
 
 #[test]
 fn nothing_of_an_argument_reaches_a_shell() {
-    let (_user, machine, mut near) = pair(BYTECODE);
+    each(arguments_are_arguments);
+}
+
+fn arguments_are_arguments(executable: Executable) {
+    let (_user, machine, mut near) = pair(executable);
     let flag = machine.home.path().join("flag");
     let touch = format!("touch {}", flag.display());
     for host in [
@@ -215,6 +157,8 @@ fn nothing_of_an_argument_reaches_a_shell() {
         format!("far; {touch}"),
         format!("`{touch}`"),
         "far\nx".to_string(),
+        "far\u{1b}[31m".to_string(),
+        "far\0".to_string(),
         String::new(),
         "local".to_string(),
     ] {
@@ -259,7 +203,11 @@ fn nothing_of_an_argument_reaches_a_shell() {
 
 #[test]
 fn what_is_known_of_a_host_is_kept() {
-    let (user, _machine, mut near) = pair(BYTECODE);
+    each(it_is_kept);
+}
+
+fn it_is_kept(executable: Executable) {
+    let (user, _machine, mut near) = pair(executable);
     near.connect("far");
     let reply = near.done(
         "update_host",
@@ -282,7 +230,7 @@ fn what_is_known_of_a_host_is_kept() {
         "{text}"
     );
     // Another server knows of it.
-    let mut other = near_at(BYTECODE, &user, near.home.path(), &[]);
+    let mut other = near_at(executable, &user, near.home.path(), &[]);
     other.request("initialize", json!({}));
     let text = other.receive()["result"]["instructions"]
         .as_str()

@@ -1,14 +1,14 @@
 //! Files there and back.
 
 use std::fs::{self, File};
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
 use super::{Near, User, pair};
-use crate::support::{BYTECODE, each};
+use crate::support::{Executable, each};
 
 fn bytes(length: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(length as u64);
@@ -77,17 +77,31 @@ fn files_go_there_and_back() {
 
 #[test]
 fn what_cannot_be_copied_is_told() {
-    let (_user, machine, mut near) = pair(BYTECODE);
+    each(it_cannot_be_copied);
+}
+
+fn it_cannot_be_copied(executable: Executable) {
+    let (_user, machine, mut near) = pair(executable);
     near.connect("far");
     let (here, there) = (
         near.home.path().to_path_buf(),
         machine.home.path().to_path_buf(),
     );
+    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     for side in [&here, &there] {
         fs::write(side.join("file"), "old").unwrap();
         fs::create_dir(side.join("folder")).unwrap();
         symlink("nowhere", side.join("dangling")).unwrap();
         symlink("file", side.join("link")).unwrap();
+        // Nobody but root reads the one, nobody at all the other.
+        match is_root {
+            true => symlink("/proc/self/mem", side.join("unreadable")).unwrap(),
+            false => {
+                let file = File::create(side.join("unreadable")).unwrap();
+                let nobody = fs::Permissions::from_mode(0o000);
+                file.set_permissions(nobody).unwrap();
+            }
+        }
         let fifo = Command::new("mkfifo").arg(side.join("fifo")).status();
         assert!(fifo.unwrap().success());
     }
@@ -107,6 +121,7 @@ fn what_cannot_be_copied_is_told() {
         ("folder", "a folder"),
         ("dangling", "a symbolic link to what is not there"),
         ("fifo", "not a regular file"),
+        ("unreadable", "os error"),
     ] {
         let path = format!("~/{file}");
         let said = near.refused(
@@ -175,7 +190,11 @@ fn what_cannot_be_copied_is_told() {
 
 #[test]
 fn a_full_disk_leaves_the_old_file() {
-    let (_user, machine, mut near) = pair(BYTECODE);
+    each(the_disk_is_full);
+}
+
+fn the_disk_is_full(executable: Executable) {
+    let (_user, machine, mut near) = pair(executable);
     near.connect("far");
     let disk = machine.home.path().join("disk");
     fs::create_dir(&disk).unwrap();
@@ -203,10 +222,14 @@ fn a_full_disk_leaves_the_old_file() {
 
 #[test]
 fn the_limit_is_that_of_the_stricter_side() {
+    each(limits);
+}
+
+fn limits(executable: Executable) {
     let user = User::new();
-    let machine = user.machine_with(BYTECODE, "");
+    let machine = user.machine(executable);
     let small = user.machine_limited(
-        BYTECODE,
+        executable,
         &[("TOPUP_XFER_MAX_BYTES", "1000"), ("TOPUP_XFER_DIR", "off")],
     );
     user.configure(
@@ -214,7 +237,7 @@ fn the_limit_is_that_of_the_stricter_side() {
         "",
     );
     let more = [("TOPUP_XFER_MAX_BYTES", "5000"), ("TOPUP_XFER_DIR", "off")];
-    let mut near = Near::start_with(BYTECODE, &user, &more);
+    let mut near = Near::start_with(executable, &user, &more);
     near.connect("far");
     near.connect("small");
     // Sparse: were it read, that would be noticed.

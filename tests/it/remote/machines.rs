@@ -6,19 +6,20 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::home::Home;
 use super::sshd::{Sshd, keygen, script};
 use crate::support::{Client, Executable};
 
 /// A machine: an sshd whose sessions have a home of their own, and topup on their PATH.
 pub struct Machine {
     pub sshd: Sshd,
-    pub home: TempDir,
+    pub home: Home,
 }
 
 /// This side: a server, and its home.
 pub struct Near {
     pub client: Client,
-    pub home: TempDir,
+    pub home: Home,
 }
 
 /// A user's configuration of ssh, whose keys every machine takes.
@@ -53,7 +54,7 @@ impl User {
     }
 
     pub fn make(&self, executable: Executable, more: &str, variables: &[(&str, &str)]) -> Machine {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = Home::new();
         let bin = home.path().join("bin");
         fs::create_dir(&bin).expect("made");
         // Not a link: an image of the process that goes on is that of its own name.
@@ -86,13 +87,24 @@ impl User {
     }
 }
 
+impl Machine {
+    /// The processes of topup there.
+    pub fn topups(&self) -> Vec<u32> {
+        let named = |pid: &u32| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim().starts_with("topup")
+        };
+        self.home.processes().into_iter().filter(named).collect()
+    }
+}
+
 impl Near {
     pub fn start(executable: Executable, user: &User) -> Near {
         Near::start_with(executable, user, &[])
     }
 
     pub fn start_with(executable: Executable, user: &User, more: &[(&str, &str)]) -> Near {
-        let home = tempfile::tempdir().expect("a folder");
+        let home = Home::new();
         let client = near_at(executable, user, home.path(), more);
         Near { client, home }
     }

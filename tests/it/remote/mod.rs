@@ -1,11 +1,17 @@
 //! Remote hosts, over real OpenSSH on loopback.
 
 mod connect;
+mod ends;
 mod files;
+mod home;
 mod machines;
+mod network;
+mod notopup;
+mod routes;
 mod routing;
 mod sshd;
 mod state;
+mod transfer;
 mod whole;
 
-use machines::{Near, User, near_at, pair};
+use machines::{Machine, Near, User, near_at, pair};

@@ -4,9 +4,10 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use super::home::Home;
 use super::{Near, pair};
 use crate::sessions::eventually;
-use crate::support::{BYTECODE, assert_timed_out, each, payload};
+use crate::support::{Client, Executable, assert_timed_out, each, payload};
 
 impl Near {
     fn call_on(&mut self, host: &str, tool: &str, mut arguments: Value) -> Value {
@@ -69,6 +70,17 @@ fn every_routed_tool_runs_there() {
         );
         near.call_on("far", "reset", json!({}));
         assert_eq!(near.call_on("far", "env", json!({}))["total"], 0);
+        let project = machine.home.path().join("project");
+        fs::create_dir(&project).unwrap();
+        for (file, text) in [
+            ("dune-project", "(lang dune 2.0)"),
+            ("dune", "(library (name geo))"),
+            ("geo.ml", "let area w h = w * h"),
+        ] {
+            fs::write(project.join(file), text).unwrap();
+        }
+        near.call_on("far", "load_project", json!({ "path": project }));
+        assert_eq!(near.value_on("far", "Geo.area 6 7"), "42");
         // Failures come as they are.
         let said = near.refused(
             "load",
@@ -139,8 +151,41 @@ fn cancellation_reaches_the_host() {
 }
 
 #[test]
+fn a_call_that_is_over_is_not_cancelled_in_the_place_of_another() {
+    each(|executable| {
+        let home = Home::new();
+        let socket = home.path().join("s");
+        let mut topup = Client::start_on_socket(executable, &socket, |command| {
+            command.env("HOME", home.path());
+        });
+        let hello = json!({ "clientInfo": { "name": "topup", "version": "0" } });
+        topup.request("initialize", hello);
+        topup.receive();
+        let (ready, go) = (home.path().join("ready"), home.path().join("go"));
+        let source = format!(
+            "close_out (open_out {ready:?}); while not (Sys.file_exists {go:?}) do () done; 42"
+        );
+        let runs = topup.begin_call("eval", json!({ "source": source }));
+        eventually("it runs", || ready.exists());
+        // Its reply and this have met on the way.
+        let over = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 999 } });
+        topup.send_line(&over.to_string());
+        let ping = topup.request("ping", json!({}));
+        assert_eq!(topup.receive()["id"], ping);
+        fs::write(&go, "").unwrap();
+        let reply = topup.receive();
+        assert_eq!(reply["id"], runs);
+        assert_eq!(payload(&reply).0["value_repr"], "42", "{reply}");
+    });
+}
+
+#[test]
 fn progress_is_told() {
-    let (_user, _machine, mut near) = pair(BYTECODE);
+    each(it_goes_on);
+}
+
+fn it_goes_on(executable: Executable) {
+    let (_user, _machine, mut near) = pair(executable);
     near.connect("far");
     near.eval_on("far", "#require \"unix\"");
     near.client

@@ -81,21 +81,14 @@ impl Sshd {
         }
     }
 
+    /// How many connections it has.
+    pub fn sessions(&self) -> usize {
+        children(self.daemon.id()).len()
+    }
+
     /// Starts it again on the same port.
     pub fn start_again(&mut self) {
         self.daemon = run(self.folder.path(), &self.config, self.port);
-    }
-
-    /// The processes of topup that its sessions have started.
-    pub fn topups(&self) -> Vec<u32> {
-        let named = |pid: &u32| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            name.trim().starts_with("topup")
-        };
-        descendants(self.daemon.id())
-            .into_iter()
-            .filter(named)
-            .collect()
     }
 }
 
@@ -165,10 +158,17 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// Every child of a process.
+/// Every child of a process, whichever of its threads has started it.
 pub fn children(pid: u32) -> Vec<u32> {
-    let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    list.split_whitespace().flat_map(str::parse).collect()
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let lists = threads
+        .flatten()
+        .map(|thread| fs::read_to_string(thread.path().join("children")).unwrap_or_default());
+    let lists: Vec<String> = lists.collect();
+    let numbers = lists.iter().flat_map(|list| list.split_whitespace());
+    numbers.flat_map(str::parse).collect()
 }
 
 /// An executable shell script.

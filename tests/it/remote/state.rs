@@ -1,25 +1,21 @@
 //! What survives: tunnels, networks, daemons and this server may end.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::network::{Mode, Network};
 use super::sshd::kill;
 use super::{Near, User, pair};
 use crate::sessions::eventually;
-use crate::support::{BYTECODE, each, payload};
+use crate::support::{BYTECODE, Executable, each, payload};
 
 const SEGFAULT: &str = "String.length (Obj.magic 3 : string ref).contents";
 
 impl Near {
     /// Waits until the server knows that its connection has ended.
-    fn notices(&mut self) {
+    pub fn notices(&mut self) {
         while self.done("list_sessions", json!({}))["hosts"][0]["live"] == true {}
     }
 }
@@ -77,7 +73,7 @@ fn a_daemon_that_is_killed_is_told_and_its_log_run_again() {
         near.connect("far");
         near.eval_on("far", "let x = 41");
         near.eval_on("far", "let f () = x + 1");
-        kill("KILL", machine.sshd.topups()[0]);
+        kill("KILL", machine.topups()[0]);
         near.notices();
         let reply = near.eval_on("far", "f ()");
         assert_eq!(reply["value_repr"], "42", "{reply}");
@@ -90,21 +86,32 @@ fn a_daemon_that_is_killed_is_told_and_its_log_run_again() {
             near.eval_on("far", "x").get("notice").is_none(),
             "it is said once"
         );
-        // While a call runs; and then the first thing is a tool that has no notices.
+        // While a call runs, which is told.
         let id = wait_there(&mut near, machine.home.path());
-        kill("KILL", machine.sshd.topups()[0]);
+        kill("KILL", machine.topups()[0]);
         let reply = near.client.receive();
         assert_eq!(reply["id"], id);
-        assert_eq!(payload(&reply).0["phase"], "connect", "{reply}");
+        let (reply, _) = payload(&reply);
+        assert_eq!(reply["phase"], "connect", "{reply}");
+        let said = reply["error"].as_str().unwrap();
+        assert!(
+            said.contains("its state is lost") && said.contains("phrases again"),
+            "{said}"
+        );
+        let reply = near.done("env", json!({ "host": "far" }));
+        assert!(reply.get("notice").is_none(), "it is said once: {reply}");
+        assert_eq!(reply["total"], 2, "{reply}");
+        // The first thing after it is a tool that has no notices of its own.
+        kill("KILL", machine.topups()[0]);
+        near.notices();
         let reply = near.done("env", json!({ "host": "far" }));
         assert!(
             reply["notice"].as_str().unwrap().contains("phrases again"),
             "{reply}"
         );
-        assert_eq!(reply["total"], 2, "{reply}");
         // What was forgotten on purpose stays so.
         near.done("reset", json!({ "host": "far" }));
-        kill("KILL", machine.sshd.topups()[0]);
+        kill("KILL", machine.topups()[0]);
         near.notices();
         let reply = near.done("restart_session", json!({ "host": "far" }));
         assert!(
@@ -116,8 +123,51 @@ fn a_daemon_that_is_killed_is_told_and_its_log_run_again() {
 }
 
 #[test]
+fn the_next_call_tells_that_the_state_is_lost_however_soon_it_comes() {
+    each(|executable| {
+        let (_user, machine, mut near) = pair(executable);
+        near.connect("far");
+        near.value_on("far", "let x = 41");
+        for _ in 0..5 {
+            let topups = machine.topups();
+            kill("KILL", topups[0]);
+            // It may be on its way before we know.
+            let (reply, is_error) = near.call("env", json!({ "host": "far" }));
+            let told = reply[if is_error { "error" } else { "notice" }].as_str();
+            assert!(
+                told.is_some_and(|told| told.contains("its state is lost")),
+                "{reply}"
+            );
+            assert_eq!(near.value_on("far", "x"), "41");
+        }
+    });
+}
+
+#[test]
+fn without_a_log_there_is_nothing_to_restore() {
+    each(|executable| {
+        let user = User::new();
+        let machine = user.machine_limited(executable, &[("TOPUP_LOG", "off")]);
+        user.configure(&[("far", machine.sshd.port)], "");
+        let mut near = Near::start(executable, &user);
+        near.connect("far");
+        near.value_on("far", "let x = 41");
+        kill("KILL", machine.topups()[0]);
+        near.notices();
+        let reply = near.eval_on("far", "x");
+        assert!(reply["error"].is_string(), "{reply}");
+        let notice = reply["notice"].as_str().unwrap();
+        assert!(notice.contains("which is empty"), "{notice}");
+    });
+}
+
+#[test]
 fn a_crash_there_is_the_daemons_own() {
-    let (_user, _machine, mut near) = pair(BYTECODE);
+    each(it_crashes_there);
+}
+
+fn it_crashes_there(executable: Executable) {
+    let (_user, _machine, mut near) = pair(executable);
     near.connect("far");
     near.eval_on("far", "let x = 41");
     let reply = near.eval_on("far", SEGFAULT);
@@ -153,7 +203,11 @@ fn a_crash_here_connects_again() {
 
 #[test]
 fn an_sshd_that_is_stopped_fails_calls_and_the_next_one_tries() {
-    let (_user, mut machine, mut near) = pair(BYTECODE);
+    each(sshd_stops);
+}
+
+fn sshd_stops(executable: Executable) {
+    let (_user, mut machine, mut near) = pair(executable);
     near.connect("far");
     near.eval_on("far", "let x = 41");
     let id = wait_there(&mut near, machine.home.path());
@@ -169,67 +223,24 @@ fn an_sshd_that_is_stopped_fails_calls_and_the_next_one_tries() {
     near.done("stop_session", json!({ "host": "far", "end": true }));
 }
 
-/// Passes bytes on between ssh and sshd, until it drops them.
-struct Network {
-    port: u16,
-    dead: Arc<AtomicBool>,
-}
-
-impl Network {
-    fn to(port: u16) -> Network {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let dead: Arc<AtomicBool> = Arc::default();
-        let network = Network {
-            port: listener.local_addr().unwrap().port(),
-            dead: Arc::clone(&dead),
-        };
-        thread::spawn(move || {
-            for near in listener.incoming().flatten() {
-                // Those that come later meet a network of their own time.
-                let dead = Arc::clone(&dead);
-                let was_dead = dead.load(Ordering::SeqCst);
-                let far = TcpStream::connect(("127.0.0.1", port)).unwrap();
-                for (from, to) in [(&near, &far), (&far, &near)] {
-                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let dead = Arc::clone(&dead);
-                    thread::spawn(move || pass(from, to, &dead, was_dead));
-                }
-            }
-        });
-        network
-    }
-}
-
-fn pass(mut from: TcpStream, mut to: TcpStream, dead: &AtomicBool, from_the_end: bool) {
-    let mut chunk = [0; 1 << 16];
-    while let Ok(length @ 1..) = from.read(&mut chunk) {
-        if !from_the_end && dead.load(Ordering::SeqCst) {
-            // Not even the end of a connection is told.
-            continue;
-        }
-        if to.write_all(&chunk[..length]).is_err() {
-            break;
-        }
-    }
-    if from_the_end || !dead.load(Ordering::SeqCst) {
-        let _ = to.shutdown(Shutdown::Both);
-    }
-}
-
 #[test]
 fn a_network_that_drops_everything_is_noticed() {
+    each(everything_is_dropped);
+}
+
+fn everything_is_dropped(executable: Executable) {
     let user = User::new();
-    let machine = user.machine(BYTECODE);
+    let machine = user.machine(executable);
     let network = Network::to(machine.sshd.port);
     user.configure(&[("far", network.port)], "");
     let config = fs::read_to_string(user.path("config")).unwrap();
     let config = config.replace("LogLevel ERROR", "LogLevel INFO");
     fs::write(user.path("config"), config).unwrap();
-    let mut near = Near::start(BYTECODE, &user);
+    let mut near = Near::start(executable, &user);
     near.connect("far");
     near.eval_on("far", "let x = 41");
     let id = wait_there(&mut near, machine.home.path());
-    network.dead.store(true, Ordering::SeqCst);
+    network.becomes(Mode::Drops);
     let begun = Instant::now();
     let reply = near.client.receive();
     let took = begun.elapsed();

@@ -1,16 +1,16 @@
 //! Another topup, spoken to over a socket: a client of MCP. Calls go out as they come, each
 //! with an id of ours, and their replies are told apart by those.
 
-use std::collections::HashMap;
+mod wire;
+
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -18,22 +18,15 @@ use super::lock;
 use crate::protocol::messages::LOG;
 use crate::stdio;
 use crate::tools::Answer;
-use crate::transport::Lines;
+use wire::{Line, Waiting, line, read, write};
 
 /// The connection. It ends when this is dropped.
 pub struct Peer {
-    lines: mpsc::UnboundedSender<Vec<u8>>,
+    lines: mpsc::UnboundedSender<Line>,
     waiting: Arc<Mutex<Waiting>>,
     ended: CancellationToken,
     /// The phrase log of the session there, as the last reply named it.
     log: Arc<Mutex<Option<PathBuf>>>,
-}
-
-/// Who waits for a reply, by id.
-#[derive(Default)]
-struct Waiting {
-    last: u64,
-    calls: HashMap<u64, oneshot::Sender<Value>>,
 }
 
 /// Why a request has no reply.
@@ -74,7 +67,8 @@ impl Peer {
             log: Arc::default(),
         };
         let (waiting, ended) = (Arc::clone(&peer.waiting), peer.ended.clone());
-        tokio::spawn(write(output, to_write, ended.clone()));
+        let calls = Arc::clone(&waiting);
+        tokio::spawn(write(output, to_write, calls, ended.clone()));
         tokio::spawn(async move {
             tokio::select! {
                 _ = ended.cancelled() => {}
@@ -127,11 +121,14 @@ impl Peer {
         if let Some(log) = result["_meta"].get(LOG) {
             *lock(&self.log) = log.as_str().map(PathBuf::from);
         }
-        match (result["content"][0]["text"].take(), &result["isError"]) {
-            (Value::String(payload), Value::Bool(is_error)) => Ok(Answer {
-                payload,
-                is_error: *is_error,
-            }),
+        let payload = result.pointer_mut("/content/0/text").map(Value::take);
+        match (payload, &result["isError"]) {
+            (Some(Value::String(payload)), Value::Bool(is_error)) if is_object(&payload) => {
+                Ok(Answer {
+                    payload,
+                    is_error: *is_error,
+                })
+            }
             _ => Err(Lost::Refused(format!(
                 "its answer to {tool} is no result of a tool"
             ))),
@@ -149,17 +146,18 @@ impl Peer {
             let mut waiting = lock(&self.waiting);
             // Looked at with the lock held: who ends the connection clears the calls after it.
             if self.ended.is_cancelled() {
-                return Err(Lost::Ended);
+                return Err(waiting.why());
             }
             waiting.last += 1;
             let id = waiting.last;
             waiting.calls.insert(id, reply);
             id
         };
-        self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send(request, Some(id));
         let reply = tokio::select! {
             biased;
-            reply = replied => reply.map_err(|_| Lost::Ended)?,
+            reply = replied => reply.map_err(|_| lock(&self.waiting).why())?,
             _ = cancel.cancelled() => {
                 lock(&self.waiting).calls.remove(&id);
                 self.notify("notifications/cancelled", json!({ "requestId": id }));
@@ -180,12 +178,14 @@ impl Peer {
     }
 
     fn notify(&self, method: &str, params: Value) {
-        self.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+        let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+        self.send(message, None);
     }
 
-    fn send(&self, message: Value) {
+    fn send(&self, message: Value, call: Option<u64>) {
+        let bytes = line(&message);
         // If it has ended, whoever waits for a reply learns that.
-        let _ = self.lines.send(line(&message));
+        let _ = self.lines.send(Line { bytes, call });
     }
 
     pub fn is_alive(&self) -> bool {
@@ -221,61 +221,7 @@ pub fn other_version(theirs: &str) -> String {
     )
 }
 
-fn line(message: &Value) -> Vec<u8> {
-    let mut line = message.to_string().into_bytes();
-    line.push(b'\n');
-    line
-}
-
-async fn write(
-    mut output: OwnedWriteHalf,
-    mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
-    ended: CancellationToken,
-) {
-    loop {
-        let line = tokio::select! {
-            _ = ended.cancelled() => return,
-            line = lines.recv() => line,
-        };
-        let Some(line) = line else { return };
-        let written = tokio::select! {
-            _ = ended.cancelled() => return,
-            written = output.write_all(&line) => written,
-        };
-        if written.is_err() {
-            return ended.cancel();
-        }
-    }
-}
-
-/// Gives each reply to who waits for it, until there are no more.
-async fn read(
-    mut input: OwnedReadHalf,
-    waiting: &Mutex<Waiting>,
-    lines: &mpsc::UnboundedSender<Vec<u8>>,
-) {
-    let mut unread = Lines::default();
-    let mut chunk = vec![0; 1 << 18];
-    while let Ok(length @ 1..) = input.read(&mut chunk).await {
-        unread.push(&chunk[..length]);
-        while let Some(message) = unread.next_message() {
-            let Ok(message) = message.content else {
-                log::warn!("a peer has sent a line that is no JSON");
-                return;
-            };
-            match (message["id"].as_u64(), message["method"].as_str()) {
-                (Some(id), None) => {
-                    if let Some(reply) = lock(waiting).calls.remove(&id) {
-                        let _ = reply.send(message);
-                    }
-                }
-                // It asks whether we are alive.
-                (_, Some("ping")) => {
-                    let pong = json!({ "jsonrpc": "2.0", "id": message["id"], "result": {} });
-                    let _ = lines.send(line(&pong));
-                }
-                _ => {}
-            }
-        }
-    }
+/// Whether it is JSON, as every payload is.
+fn is_object(payload: &str) -> bool {
+    payload.starts_with('{') && serde_json::from_str::<IgnoredAny>(payload).is_ok()
 }
