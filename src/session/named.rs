@@ -34,8 +34,8 @@ struct State {
     /// The phrase log that the session is to be brought back from. Its file belongs to the
     /// process that takes the session's place, which may end before it has run all of it.
     to_restore: Option<Bytes>,
-    /// When the session's processes ended.
-    ends: Vec<Instant>,
+    /// Which of the session's processes ended, and when that was found.
+    ends: Vec<(i32, Instant)>,
 }
 
 impl Named {
@@ -76,7 +76,9 @@ impl Named {
     /// If the session's process has ended, puts another in its place and runs the phrase log
     /// again there. The next evaluation's notice says how that went.
     pub async fn bring_back(&self, turn: &Turn<'_>) -> Result<(), Failure> {
-        let Some(end) = turn.session.evaluator().worker().and_then(Worker::end) else {
+        let evaluator = turn.session.evaluator();
+        let ended = |worker: &Worker| Some((worker.pid(), worker.end()?));
+        let Some(ended) = evaluator.worker().and_then(ended) else {
             return Ok(());
         };
         tokio::select! {
@@ -85,16 +87,21 @@ impl Named {
                 let text = format!("{}, while the session was brought back", Stop::Cancelled);
                 Err(Failure::new(Phase::Crash, text))
             }
-            brought = self.replace(turn.session, end) => brought,
+            brought = self.replace(turn.session, ended) => brought,
         }
     }
 
-    async fn replace(&self, session: &Session, mut end: End) -> Result<(), Failure> {
+    /// Puts another process in the place of the one that has `ended`, its number and how.
+    async fn replace(
+        &self,
+        session: &Session,
+        (mut pid, mut end): (i32, End),
+    ) -> Result<(), Failure> {
         let path = self.launcher.log(&self.name);
         let log = self.log_to_restore(session, path.as_deref());
         let mut skip = Vec::new();
         loop {
-            let ends = self.ended_again();
+            let ends = self.count_end(pid);
             let (evaluator, done, not_copied) = self.fresh(path.clone()).await?;
             let words = words(end);
             let recover = Recover {
@@ -114,6 +121,7 @@ impl Named {
                     Ok(recovered) => recovery(&words, done, &skip, &recovered),
                     Err(EvaluatorError::Ended(again)) => {
                         skip.extend(evaluator.replaying());
+                        pid = evaluator.worker().map_or(0, Worker::pid);
                         end = again.0;
                         continue;
                     }
@@ -150,11 +158,14 @@ impl Named {
         lock(&self.state).to_restore = log;
     }
 
-    /// Counts an end; returns how many there were in the last minute.
-    fn ended_again(&self) -> usize {
+    /// Counts the end of a process, which may take several calls to be brought back from, once;
+    /// returns how many ends there were in the last minute.
+    fn count_end(&self, pid: i32) -> usize {
         let ends = &mut lock(&self.state).ends;
-        ends.retain(|end| end.elapsed() < Duration::from_secs(60));
-        ends.push(Instant::now());
+        ends.retain(|(ended, when)| *ended == pid || when.elapsed() < Duration::from_secs(60));
+        if !ends.iter().any(|(ended, _)| *ended == pid) {
+            ends.push((pid, Instant::now()));
+        }
         ends.len()
     }
 

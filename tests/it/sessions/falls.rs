@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{SEGFAULT, Server, children, eventually};
-use crate::support::{each, payload};
+use crate::support::{BYTECODE, each, payload};
 
 #[test]
 fn a_client_that_reads_late_gets_each_answer_once() {
@@ -57,30 +57,59 @@ fn a_way_back_that_is_interrupted_loses_nothing() {
     each(|executable| {
         for how in ["cancelled", "withdrawn", "killed", "fallen"] {
             let mut server = Server::start(executable);
-            let hold = server.file("hold", "");
-            let begun = format!("{hold}.begun");
-            let prewarm = format!(
-                "#require \"unix\";;\nlet () = close_out (open_out {begun:?}); while Sys.file_exists {hold:?} do Unix.sleepf 0.01 done"
-            );
-            let prewarm = server.file("pre.ml", &prewarm);
-            fs::remove_file(&hold).unwrap();
-            server.session("a", json!({ "prewarm": prewarm }));
-            server.eval_in("a", "let x = 41");
-            server.eval_in("a", SEGFAULT);
-            fs::remove_file(&begun).unwrap();
-            fs::write(&hold, "").unwrap();
-            let call = json!({ "source": "x", "session": "a" });
-            let id = server.client.begin_call("eval", call);
-            eventually("the prewarm runs", || fs::exists(&begun).unwrap());
-            let replies = interrupt(&mut server, how, id);
-            fs::remove_file(&hold).unwrap();
-            for _ in 0..replies {
-                server.client.receive();
-            }
+            let slow = Slow::session(&mut server);
+            slow.comes_back(&mut server, how);
             let reply = server.eval_in("a", "x + 1");
             assert_eq!(reply["value_repr"], "42", "{how}: {reply}");
         }
     });
+}
+
+#[test]
+fn an_end_is_one_however_often_the_way_back_is_interrupted() {
+    let mut server = Server::start(BYTECODE);
+    let slow = Slow::session(&mut server);
+    for how in ["cancelled", "withdrawn", "cancelled", "withdrawn"] {
+        slow.comes_back(&mut server, how);
+    }
+    let reply = server.eval_in("a", "x + 1");
+    assert_eq!(reply["value_repr"], "42", "{reply}");
+}
+
+/// A session `a` whose process has ended, and whose prewarm takes as long as it is told to.
+struct Slow {
+    hold: String,
+    begun: String,
+}
+
+impl Slow {
+    fn session(server: &mut Server) -> Slow {
+        let hold = server.file("hold", "");
+        let begun = format!("{hold}.begun");
+        let prewarm = format!(
+            "#require \"unix\";;\nlet () = close_out (open_out {begun:?}); while Sys.file_exists {hold:?} do Unix.sleepf 0.01 done"
+        );
+        let prewarm = server.file("pre.ml", &prewarm);
+        fs::remove_file(&hold).unwrap();
+        server.session("a", json!({ "prewarm": prewarm }));
+        server.eval_in("a", "let x = 41");
+        server.eval_in("a", SEGFAULT);
+        Slow { hold, begun }
+    }
+
+    /// A call brings it back, and is interrupted meanwhile.
+    fn comes_back(&self, server: &mut Server, how: &str) {
+        fs::remove_file(&self.begun).unwrap();
+        fs::write(&self.hold, "").unwrap();
+        let call = json!({ "source": "x", "session": "a" });
+        let id = server.client.begin_call("eval", call);
+        eventually("the prewarm runs", || fs::exists(&self.begun).unwrap());
+        let replies = interrupt(server, how, id);
+        fs::remove_file(&self.hold).unwrap();
+        for _ in 0..replies {
+            server.client.receive();
+        }
+    }
 }
 
 /// Interrupts the call `id`, for which a session is brought back; returns how many replies
