@@ -25,9 +25,10 @@ impl Log for Logger {
     fn flush(&self) {}
 }
 
-/// Sends log lines up to `level` to `file`. Call once.
+/// Sends log lines up to `level` to `file`, panics of ours included. Call once.
 pub fn install(file: File, level: LevelFilter) {
     if log::set_boxed_logger(Box::new(Logger(file))).is_ok() {
         log::set_max_level(level);
+        std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));
     }
 }

@@ -56,6 +56,11 @@ impl Fault {
         Fault::new(-32602, reason)
     }
 
+    /// Our own.
+    pub fn internal(reason: impl Into<String>) -> Fault {
+        Fault::new(-32603, reason)
+    }
+
     /// A revision that is not served; the client may pick one that is.
     pub fn unsupported_version(requested: &str, supported: &[&str]) -> Fault {
         let message = match supported.contains(&requested) {

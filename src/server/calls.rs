@@ -39,6 +39,21 @@ pub struct Server {
     pub resumed: Resumed,
 }
 
+/// Tells of the end of a call, also if that is a panic.
+struct CallEnd {
+    id: Id,
+    answer: Option<Answer>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Drop for CallEnd {
+    fn drop(&mut self) {
+        let (id, answer) = (self.id.clone(), self.answer.take());
+        // The server may have ended; then nobody waits for it.
+        let _ = self.events.send(Event::Finished { id, answer });
+    }
+}
+
 /// So many calls may be in flight.
 const MOST_CALLS: usize = 1 << 14;
 /// So long may their lines be in all, but for the latest.
@@ -145,19 +160,21 @@ impl Server {
         self.pending_bytes += pending.line.len();
         self.pending.insert(id.clone(), pending);
         let router = Arc::clone(&self.router);
-        let events = self.events.clone();
         // From now on, not from when the task has its turn.
         let in_flight = router.begin_work();
+        let mut end = CallEnd {
+            id,
+            answer: None,
+            events: self.events.clone(),
+        };
         tokio::spawn(async move {
             let progress = Progress::default();
             let work = tools::call(tool, arguments, &router, ticket, progress.clone());
-            let answer = if wants_progress {
-                reporting(&id, begun, &progress, &events, work).await
-            } else {
-                work.await
-            };
-            // The server may have ended; then nobody waits for the answer.
-            let _ = events.send(Event::Finished { id, answer });
+            end.answer = Some(match wants_progress {
+                true => reporting(&end.id, begun, &progress, &end.events, work).await,
+                false => work.await,
+            });
+            drop(end);
             drop(in_flight);
         });
     }
@@ -179,12 +196,18 @@ impl Server {
         }
     }
 
-    pub fn finish(&mut self, id: Id, answer: Answer) {
+    pub fn finish(&mut self, id: Id, answer: Option<Answer>) {
         let Some(pending) = self.pending.remove(&id) else {
             return;
         };
         self.pending_bytes -= pending.line.len();
-        self.answer(&id, &pending, answer);
+        match answer {
+            Some(answer) => self.answer(&id, &pending, answer),
+            None => {
+                let text = "a fault of topup's own ended the call; its stderr says where";
+                self.refuse(pending.batch, Some(&id), Fault::internal(text));
+            }
+        }
     }
 
     /// Replies to a call, unless its client has taken it back.

@@ -37,10 +37,10 @@ enum Event {
         elapsed: Duration,
         message: String,
     },
-    /// A call is over.
+    /// A call is over; without an answer if that was a fault of ours.
     Finished {
         id: Id,
-        answer: Answer,
+        answer: Option<Answer>,
     },
     /// User code brought the process to its end.
     Fell(End),
