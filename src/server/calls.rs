@@ -204,7 +204,7 @@ impl Server {
         match answer {
             Some(answer) => self.answer(&id, &pending, answer),
             None => {
-                let text = "a fault of topup's own ended the call; its stderr says where";
+                let text = "a fault of topup's own ended the call; with TOPUP_LOG_LEVEL=error stderr says where";
                 self.refuse(pending.batch, Some(&id), Fault::internal(text));
             }
         }

@@ -15,7 +15,7 @@ fn a_client_that_reads_late_gets_each_answer_once() {
         server.session("a", json!({}));
         let runs = server.file("runs", "");
         let run = format!(
-            "let run k = incr n; Out_channel.with_open_gen [Open_append] 0o600 {runs:?} (fun c -> output_char c '.'); Unix.sleepf 0.05; k"
+            "let run k = incr n; let runs = open_out_gen [Open_append] 0o600 {runs:?} in output_char runs '.'; close_out runs; Unix.sleepf 0.05; k"
         );
         server.eval_in("a", &format!("#require \"unix\";; let n = ref 0;; {run}"));
         // More than a pipe holds.
