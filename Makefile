@@ -29,6 +29,8 @@ packages: toolchain
 	@.ci/toolchain packages
 	@echo "packages: topup with Debian's OCaml and its packages"
 	@TOPUP_OCAML=/usr CARGO_TARGET_DIR=$(PACKAGES) $(CARGO) test --release --test it -- --ignored real_packages
+	@echo "packages: what depends on the version of OCaml, with Debian's"
+	@TOPUP_OCAML=/usr CARGO_TARGET_DIR=$(PACKAGES) $(CARGO) test --release --test it -- sessions:: survival::
 
 # topup under real MCP clients, which are installed below target/clients.
 clients: build
