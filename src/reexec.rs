@@ -37,6 +37,8 @@ pub struct Handover {
     pub calls: Vec<(Id, Vec<Bytes>)>,
     /// When calls came that are among the input that was not answered, by id.
     pub begun: Vec<(Id, f64)>,
+    /// Calls of clients that have gone.
+    pub unheard: Vec<Unheard>,
     pub sessions: SessionsLeft,
     /// Remote hosts, to be connected to again.
     pub hosts: HostsLeft,
@@ -55,6 +57,14 @@ pub struct Handover {
     /// Lengths of the three byte strings that follow: input that was read and not answered,
     /// output that was not written, the phrase log.
     pub lengths: [u64; 3],
+}
+
+/// The calls of a client that has gone, as they came, and what those were told that were in
+/// flight elsewhere, by id.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Unheard {
+    pub lines: Bytes,
+    pub calls: Vec<(Id, Vec<Bytes>)>,
 }
 
 /// The process as it was when it began, before user code could change it.

@@ -28,7 +28,7 @@ pub struct Server {
     pub negotiation: Negotiation,
     pub batches: Batches,
     /// Where calls report.
-    pub events: mpsc::UnboundedSender<Event>,
+    pub(super) events: mpsc::UnboundedSender<Event>,
     /// Calls in flight, each with what takes it back.
     pub pending: HashMap<Id, Pending>,
     /// The lengths of their lines.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use tokio::sync::mpsc;
 
+use super::Event;
 use super::calls::Server;
 use super::pending::Pending;
 use crate::bytes::Bytes;
@@ -72,6 +73,38 @@ impl Resumed {
     pub fn take(&mut self, id: &Id) -> Option<Vec<Line>> {
         let replies = self.told.remove(id)?;
         Some(replies.into_iter().map(|reply| reply.0).collect())
+    }
+}
+
+/// The calls of a client that has gone, which go on without it.
+pub struct LeftBehind {
+    server: Server,
+    from_calls: mpsc::UnboundedReceiver<Event>,
+}
+
+impl LeftBehind {
+    /// `None` if there are none.
+    pub(super) fn of(
+        server: Server,
+        from_calls: mpsc::UnboundedReceiver<Event>,
+    ) -> Option<LeftBehind> {
+        let mut left = LeftBehind { server, from_calls };
+        left.goes_on().then_some(left)
+    }
+
+    /// Whether any of them is not over.
+    pub fn goes_on(&mut self) -> bool {
+        while let Ok(event) = self.from_calls.try_recv() {
+            if let Event::Finished { id, answer } = event {
+                self.server.finish(id, answer);
+            }
+        }
+        !self.server.pending.is_empty()
+    }
+
+    /// What is left of them when the process has come to its `end`, for a server of nobody.
+    pub fn rest(mut self, end: End) -> Option<Rest> {
+        self.goes_on().then(|| self.server.unanswered(end))
     }
 }
 

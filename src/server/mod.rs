@@ -22,7 +22,7 @@ use crate::router::Router;
 use crate::tools::Answer;
 use crate::transport::{Connection, Message, Room};
 use calls::Server;
-pub use image::{Rest, Resumed};
+pub use image::{LeftBehind, Rest, Resumed};
 pub use rival::Rivals;
 use rival::{Suspicion, Watch};
 
@@ -54,8 +54,8 @@ enum Event {
 
 /// How serving ended.
 pub enum Served {
-    /// The client has gone, or we were told to end.
-    Done,
+    /// The client has gone, or we were told to end. Calls of its may go on.
+    Done(Option<LeftBehind>),
     /// The process has come to its end, and the next image of it goes on from here.
     Fell(Rest),
 }
@@ -117,7 +117,7 @@ pub async fn serve(
                 server.message(message)
             }
             Event::Suspect(Suspicion::Ask) => server.outgoing.line(messages::ping()),
-            Event::Suspect(Suspicion::Gone) => return Served::Done,
+            Event::Suspect(Suspicion::Gone) => break,
             Event::InputEnded => open = false,
             Event::Deaf => heard = false,
             Event::Goes {
@@ -129,12 +129,12 @@ pub async fn serve(
             Event::Fell(end) => return Served::Fell(server.fall(end, &mut incoming, &unread)),
             Event::Stop => {
                 server.abandon();
-                return Served::Done;
+                return Served::Done(None);
             }
         }
     }
     server.flushed(&gone, &shutdown).await;
-    Served::Done
+    Served::Done(LeftBehind::of(server, from_calls))
 }
 
 /// The next message, once there is room for what may be said to it.

@@ -2,13 +2,18 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
 
 use super::{Client, Service};
+use crate::bytes::Bytes;
+use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
-use crate::reexec::{self, Handover, keep_open};
-use crate::server::{Rest, Resumed};
+use crate::reexec::{self, Handover, Unheard, keep_open};
+use crate::server::{self, Rest, Resumed, Served};
 use crate::socket::Socket;
-use crate::{descriptors, orphans, process_group};
+use crate::{descriptors, orphans, process_group, transport};
 
 /// What the image of this process before this one left.
 pub struct Before {
@@ -42,6 +47,9 @@ impl Service<'_> {
         resumed.map_err(|e| format!("going on with the named sessions: {e}"))?;
         self.router.hosts().resume(handover.hosts);
         orphans::take_strays();
+        for Unheard { lines, calls } in handover.unheard {
+            self.serve_nobody(&lines.0, calls).await;
+        }
         let negotiation = Negotiation::resume(handover.revision.as_deref(), handover.is_topup);
         self.before = Earlier {
             unread,
@@ -51,6 +59,27 @@ impl Service<'_> {
         };
         self.earlier_ends = handover.ends;
         Ok(())
+    }
+
+    /// Begins calls of a client that has gone.
+    async fn serve_nobody(&mut self, lines: &[u8], calls: Vec<(Id, Vec<Bytes>)>) {
+        let connection = transport::of_nobody(lines);
+        let (router, shutdown) = (Arc::clone(&self.router), self.shutdown.clone());
+        let resumed = Resumed::new(calls, Vec::new());
+        // An end that comes now is for who is served next.
+        let (_never, mut ends) = mpsc::unbounded_channel();
+        let negotiation = Negotiation::default();
+        let served = server::serve(
+            connection,
+            negotiation,
+            router,
+            shutdown,
+            &mut ends,
+            resumed,
+        );
+        if let Served::Done(left) = served.await {
+            self.left_behind.extend(left);
+        }
     }
 
     /// Becomes the next image of this process. Returns only if that fails: why.
@@ -99,7 +128,14 @@ impl Service<'_> {
         let listener = |socket: &Socket| -> io::Result<_> {
             Ok((keep_open(socket.as_fd())?, socket.path().to_path_buf()))
         };
+        let left_behind = std::mem::take(&mut self.left_behind).into_iter();
+        let rests = left_behind.filter_map(|left| left.rest(rest.end));
+        let unheard = rests.map(|rest| Unheard {
+            lines: Bytes(rest.unread),
+            calls: rest.calls,
+        });
         let handover = Handover {
+            unheard: unheard.collect(),
             log_lines: keep_open(self.log_lines.as_fd())?,
             client: client.map(open).transpose()?,
             listener: socket.map(listener).transpose()?,

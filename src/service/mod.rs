@@ -22,7 +22,7 @@ use crate::evaluator::Evaluator;
 use crate::phrase_log::PhraseLog;
 use crate::reexec::Beginning;
 use crate::router::Router;
-use crate::server::{self, Rest, Rivals, Served};
+use crate::server::{self, LeftBehind, Rest, Rivals, Served};
 use crate::session::{Hosts, Launcher, Registry, Session};
 use crate::settings::Settings;
 use crate::socket::Socket;
@@ -103,6 +103,8 @@ struct Service<'a> {
     earlier_ends: Vec<f64>,
     /// The connection in the image before this one.
     before: Earlier,
+    /// Calls of clients that have gone.
+    left_behind: Vec<LeftBehind>,
 }
 
 impl<'a> Service<'a> {
@@ -151,6 +153,7 @@ impl<'a> Service<'a> {
             ends,
             earlier_ends: Vec::new(),
             before: Earlier::default(),
+            left_behind: Vec::new(),
         };
         if let Some(before) = before {
             service.resume(before).await?;
@@ -162,7 +165,7 @@ impl<'a> Service<'a> {
     async fn serve(mut self, clients: Clients) -> Result<(), String> {
         match clients {
             Clients::Stdio(client) => match self.client(&client, None).await? {
-                Served::Done => Ok(()),
+                Served::Done(_) => Ok(()),
                 Served::Fell(rest) => Err(self.go_on(Some(&client), None, rest)),
             },
             Clients::Socket {
@@ -197,9 +200,14 @@ impl<'a> Service<'a> {
                     }
                 },
             };
-            let served = self.client(&current, Some(socket)).await?;
-            if let Served::Fell(rest) = served {
-                return Err(self.go_on(Some(&current), Some(socket), rest));
+            match self.client(&current, Some(socket)).await? {
+                Served::Fell(rest) => {
+                    return Err(self.go_on(Some(&current), Some(socket), rest));
+                }
+                Served::Done(left) => {
+                    self.left_behind.retain_mut(LeftBehind::goes_on);
+                    self.left_behind.extend(left);
+                }
             }
             // It may still have its end open; who reads there learns that we are done.
             let _ = hang_up(&current.input, Shutdown::Both);

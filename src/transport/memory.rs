@@ -31,6 +31,25 @@ pub fn memory() -> (Connection, Peer) {
     (connection, Peer { input, output })
 }
 
+/// A connection to nobody: `lines` were sent, and the client has gone.
+pub fn of_nobody(lines: &[u8]) -> Connection {
+    let lines: Vec<_> = lines.split_inclusive(|byte| *byte == b'\n').collect();
+    let (input, incoming) = mpsc::channel(lines.len().max(1));
+    for line in lines {
+        if let Some(message) = parse(line.to_vec()) {
+            // There is room for as many as there are.
+            let _ = input.try_send(message);
+        }
+    }
+    let (connection, _) = memory();
+    connection.gone.cancel();
+    Connection {
+        incoming,
+        calls_outlive_it: true,
+        ..connection
+    }
+}
+
 impl Peer {
     /// Sends one line, as a client would write it. False if the server has ended.
     pub async fn send(&self, line: &str) -> bool {

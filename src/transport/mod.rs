@@ -8,7 +8,7 @@ mod room;
 mod stdio;
 
 pub use lines::{BadLine, Lines, MAX_LINE, Message};
-pub use memory::{Peer, memory};
+pub use memory::{Peer, memory, of_nobody};
 pub use outgoing::Outgoing;
 pub use room::Room;
 pub use stdio::stdio;

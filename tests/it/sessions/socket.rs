@@ -399,3 +399,39 @@ fn a_relative_path_outlives_its_folder() {
         assert_eq!(Visitor::at(&path).eval("x")["value_repr"], "41");
     });
 }
+
+#[test]
+fn calls_of_a_client_that_has_gone_outlive_a_crash() {
+    each(|executable| {
+        for by_itself in [true, false] {
+            let served = serve(executable, &[]);
+            let ready = served.home.path().join("ready");
+            let go = served.home.path().join("go");
+            let mut first = Visitor::at(&served.path);
+            first.call("start_local_session", json!({ "session": "a" }));
+            let in_a = |source: &str| json!({ "source": source, "session": "a" });
+            first.call("eval", in_a("#require \"unix\";; let n = ref 0"));
+            let wait = format!(
+                "incr n; close_out (open_out {ready:?}); while not (Sys.file_exists {go:?}) do Unix.sleepf 0.01 done"
+            );
+            first.begin("eval", in_a(&wait));
+            for _ in 0..3 {
+                first.begin("eval", in_a("incr n"));
+            }
+            eventually("the first one runs", || ready.exists());
+            let crash = json!({ "source": super::SEGFAULT });
+            if by_itself {
+                first.begin("eval", crash.clone());
+            }
+            drop(first);
+            let mut second = Visitor::at(&served.path);
+            if !by_itself {
+                assert_eq!(second.call("eval", crash)["phase"], "crash");
+            }
+            assert!(super::notice(&second.eval("1")).contains("SIGSEGV"));
+            fs::write(&go, "").unwrap();
+            second.begin("eval", in_a("!n"));
+            assert_eq!(second.receive()["value_repr"], "4", "{by_itself}");
+        }
+    });
+}
