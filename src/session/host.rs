@@ -150,9 +150,17 @@ impl Host {
             before.is_some_and(|process| process != greeting.process)
         };
         if other {
-            let log = lock(&self.state).log.take();
-            let notice = link.recover(&self.name, log, cancel).await;
-            lock(&self.state).notice = Some(notice);
+            let log = lock(&self.state).log.clone();
+            let recovered = link.recover(&self.name, log, cancel).await;
+            let mut state = lock(&self.state);
+            match recovered {
+                Ok(notice) => state.notice = Some(notice),
+                Err(notice) => {
+                    state.notice = Some(notice);
+                    // The log is for the process after this one, if this one has ended, too.
+                    return Ok(link);
+                }
+            }
         }
         lock(&self.state).log = link.peer.log();
         Ok(link)

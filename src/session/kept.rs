@@ -2,13 +2,14 @@
 //! by people: an entry that breaks a rule is left alone and not used.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::marker::PhantomData;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -192,11 +193,24 @@ fn object(value: Value) -> Result<Map<String, Value>, String> {
 
 /// `None` if there is no file.
 fn parse(path: &Path) -> io::Result<Option<Map<String, Value>>> {
-    match fs::read(path) {
+    match read(path) {
         Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Never waits for another process, as a fifo would have it.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut options = File::options();
+    let no_wait = OFlags::NONBLOCK.bits() as i32;
+    let mut file = options.read(true).custom_flags(no_wait).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    Ok(text)
 }
 
 fn folder() -> io::Result<PathBuf> {

@@ -76,35 +76,40 @@ impl Link {
         Ok((link, greeting))
     }
 
-    /// The process there is another one: has it run what the one before it had logged.
+    /// The process there is another one: has it run what the one before it had logged. Says
+    /// how that went; the error is that it is not known.
     pub async fn recover(
         &self,
         name: &str,
         log: Option<PathBuf>,
         cancel: &CancellationToken,
-    ) -> String {
+    ) -> Result<String, String> {
         let end = format!(
             "the topup on {} that this session was in has ended, and its state is lost; another \
              one was started",
             name
         );
         let Some(log) = log else {
-            return format!("{end}, which is empty: there was nothing in the phrase log");
+            let empty = format!("{end}, which is empty: there was nothing in the phrase log");
+            return Ok(empty);
         };
         let arguments = json!({ "log": log, "end": end });
         let Value::Object(arguments) = arguments else {
-            return end;
+            return Ok(end);
         };
         match self.peer.call("_recover", arguments, cancel).await {
             Ok(answer) => {
                 let payload: Value = serde_json::from_str(&answer.payload).unwrap_or_default();
                 let text = payload["notice"].as_str().or(payload["error"].as_str());
-                match answer.is_error {
+                Ok(match answer.is_error {
                     false => text.unwrap_or(&end).to_string(),
                     true => format!("{end}, which is empty: {}", text.unwrap_or_default()),
-                }
+                })
             }
-            Err(_) => format!("{end}, and was not restored"),
+            Err(_) => Err(format!(
+                "{end}, which was told to run the phrase log again; the connection was given up \
+                 before it had said how that went"
+            )),
         }
     }
 

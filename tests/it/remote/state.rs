@@ -123,6 +123,34 @@ fn a_daemon_that_is_killed_is_told_and_its_log_run_again() {
 }
 
 #[test]
+fn a_daemon_that_is_killed_while_it_runs_the_log_again_loses_nothing() {
+    each(|executable| {
+        let (_user, machine, mut near) = pair(executable);
+        near.connect("far");
+        let (runs, go) = (
+            machine.home.path().join("runs"),
+            machine.home.path().join("go"),
+        );
+        fs::write(&go, "").unwrap();
+        let keep = format!(
+            "let keep = close_out (open_out {runs:?}); while not (Sys.file_exists {go:?}) do () done; 42"
+        );
+        near.eval_on("far", &keep);
+        kill("KILL", machine.topups()[0]);
+        near.notices();
+        fs::remove_file(&go).unwrap();
+        fs::remove_file(&runs).unwrap();
+        let call = json!({ "source": "keep", "host": "far" });
+        near.client.begin_call("eval", call);
+        eventually("the log is run again", || runs.exists());
+        kill("KILL", machine.topups()[0]);
+        fs::write(&go, "").unwrap();
+        near.client.receive();
+        assert_eq!(near.eval_on("far", "keep")["value_repr"], "42");
+    });
+}
+
+#[test]
 fn the_next_call_tells_that_the_state_is_lost_however_soon_it_comes() {
     each(|executable| {
         let (_user, machine, mut near) = pair(executable);

@@ -70,6 +70,23 @@ fn a_damaged_file_is_moved_aside() {
 }
 
 #[test]
+fn a_file_that_is_none_is_moved_aside_and_not_waited_for() {
+    let mut server = Server::start(BYTECODE);
+    let folder = server.home.path().join(".topup");
+    fs::create_dir_all(&folder).unwrap();
+    for name in ["sessions.json", "hosts.json"] {
+        let made = std::process::Command::new("mkfifo")
+            .arg(folder.join(name))
+            .status();
+        assert!(made.unwrap().success());
+    }
+    server.call("list_sessions", json!({}));
+    let reply = server.session("a", json!({}));
+    assert!(notice(&reply).contains("sessions.json.1"), "{reply}");
+    assert!(recipes(&server)["a"].is_object());
+}
+
+#[test]
 fn what_another_version_has_written_stays() {
     let mut server = Server::start(BYTECODE);
     let folder = server.home.path().join(".topup");
