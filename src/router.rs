@@ -113,7 +113,8 @@ impl Router {
     /// Interrupts what runs on the host `name`, if it is connected.
     pub fn cancel_on(&self, name: &str) {
         if let Ok(host) = self.hosts.find(name) {
-            host.cancel();
+            // Nobody is to be told.
+            tokio::spawn(async move { host.cancel().await.map(drop) });
         }
     }
 }

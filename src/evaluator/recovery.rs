@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{self, MissedTickBehavior};
 
 use super::patience::STRONGER;
@@ -22,21 +23,29 @@ const fn looks(time: Duration) -> u32 {
 }
 
 impl Evaluator {
-    /// Runs the phrases of the log again, in a fresh process. One that takes too long is
-    /// interrupted, and then is one of those that failed.
-    pub async fn recover(&self, job: Recover) -> Result<Recovered, EvaluatorError> {
+    /// Runs the phrases of the log again, in a fresh process. One that takes too long, or is at
+    /// hand when `give_up` is notified, is interrupted, and then is one of those that failed.
+    pub async fn recover(
+        &self,
+        job: Recover,
+        give_up: &Notify,
+    ) -> Result<Recovered, EvaluatorError> {
         let skip = job.skip.clone();
         if let Toplevel::Thread(thread) = &self.toplevel {
             thread.skip(skip);
         }
-        let recovered = self.replay_log(job).await;
+        let recovered = self.replay_log(job, give_up).await;
         if let Toplevel::Thread(thread) = &self.toplevel {
             thread.skip(Vec::new());
         }
         recovered
     }
 
-    async fn replay_log(&self, job: Recover) -> Result<Recovered, EvaluatorError> {
+    async fn replay_log(
+        &self,
+        job: Recover,
+        give_up: &Notify,
+    ) -> Result<Recovered, EvaluatorError> {
         let work = self.run(job, None, std::future::pending());
         tokio::pin!(work);
         let mut ticks = time::interval(REPEAT);
@@ -46,6 +55,10 @@ impl Evaluator {
             tokio::select! {
                 biased;
                 run = &mut work => return Ok(run?.result),
+                _ = give_up.notified() => {
+                    at = self.replaying();
+                    looks = looks.max(LOOKS);
+                }
                 _ = ticks.tick() => {}
             }
             let now = self.replaying();

@@ -25,7 +25,7 @@ pub struct Hosts {
     ssh: Arc<Ssh>,
     transfer: Transfer,
     registered: Mutex<BTreeMap<String, Arc<Host>>>,
-    /// One lock a name: who starts or stops.
+    /// One lock a name: who writes down what has become of it.
     changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -87,49 +87,83 @@ impl Hosts {
         let asked = socket.clone().or(known.remote_socket);
         let asked = asked.unwrap_or_else(|| DEFAULT_SOCKET.into());
         check_socket(&asked)?;
+        let host = self.register(name, &asked, socket.is_some())?;
+        let connected = host.connect(&ticket.cancel).await;
+        if connected.is_err() && !host.was_reached() && !host.is_wanted() {
+            self.unregister(&host);
+        }
+        let (_, is_new) = connected?;
         let _alone = self.alone_with(name).await;
-        let registered = lock(&self.registered).get(name).cloned();
-        let host = match registered {
-            Some(host) if host.asked() == asked || socket.is_none() => host,
-            Some(host) if host.is_live() => {
+        // It is connected, whatever becomes of the file.
+        let warning = match self.is_registered(&host) {
+            true => self
+                .write(name, move |known| {
+                    known.remote_socket = socket.or(known.remote_socket.take());
+                })
+                .await
+                .map_or_else(|failure| Some(failure.error), |(_, warning)| warning),
+            // It was stopped meanwhile, and may be forgotten.
+            false => None,
+        };
+        Ok((host, is_new, warning))
+    }
+
+    /// The host `name`, which calls can name from now on; `is_explicit` if no other socket will
+    /// do.
+    fn register(&self, name: &str, asked: &str, is_explicit: bool) -> Result<Arc<Host>, Failure> {
+        let registered = &mut *lock(&self.registered);
+        if let Some(host) = registered.get(name) {
+            if host.asked() == asked || !is_explicit {
+                return Ok(Arc::clone(host));
+            }
+            if host.is_wanted() {
                 let problem = format!(
                     "{name} is connected to {}; stop_session first, to go to another socket",
                     host.asked()
                 );
                 return Err(Failure::new(Phase::Connect, problem));
             }
-            _ => Arc::new(Host::new(name, &asked, Arc::clone(&self.ssh))),
-        };
-        let is_new = host.connect(&ticket.cancel).await?;
-        lock(&self.registered).insert(name.to_string(), Arc::clone(&host));
-        let changed = self.write(name, move |known| {
-            known.remote_socket = socket.or(known.remote_socket.take());
-        });
-        // It is connected, whatever becomes of the file.
-        let warning = changed
-            .await
-            .map_or_else(|failure| Some(failure.error), |(_, warning)| warning);
-        Ok((host, is_new, warning))
+        }
+        let host = Arc::new(Host::new(name, asked, Arc::clone(&self.ssh)));
+        registered.insert(name.to_string(), Arc::clone(&host));
+        Ok(host)
+    }
+
+    fn unregister(&self, host: &Arc<Host>) {
+        let registered = &mut *lock(&self.registered);
+        let is_it = |found: &Arc<Host>| Arc::ptr_eq(found, host);
+        if registered.get(host.name()).is_some_and(is_it) {
+            registered.remove(host.name());
+        }
+    }
+
+    fn is_registered(&self, host: &Arc<Host>) -> bool {
+        let registered = lock(&self.registered);
+        let is_it = |found: &Arc<Host>| Arc::ptr_eq(found, host);
+        registered.get(host.name()).is_some_and(is_it)
     }
 
     /// Ends the connection to a host. With `forget` nothing is left of it, with `end` the
     /// topup there ends as well.
-    pub async fn stop(&self, name: &str, forget: bool, end: bool) -> Result<bool, Failure> {
-        let _alone = self.alone_with(name).await;
+    pub async fn stop(
+        &self,
+        name: &str,
+        forget: bool,
+        end: bool,
+        ticket: &Ticket,
+    ) -> Result<bool, Failure> {
         let registered = lock(&self.registered).get(name).cloned();
-        let known = HOSTS.holds(name);
-        let Some(host) = registered else {
-            if !known {
-                return self.find(name).map(|_| false);
+        let stopped = match &registered {
+            Some(host) => {
+                let stopped = host.stop(end, &ticket.cancel).await?;
+                self.unregister(host);
+                stopped
             }
-            if forget {
-                self.forget(name).await?;
-            }
-            return Ok(false);
+            None if HOSTS.holds(name) => false,
+            None => return self.find(name).map(|_| false),
         };
-        let stopped = host.stop(end).await?;
-        lock(&self.registered).remove(name);
         if forget {
+            let _alone = self.alone_with(name).await;
             self.forget(name).await?;
         }
         Ok(stopped)

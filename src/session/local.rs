@@ -1,11 +1,14 @@
 //! The toplevel in this process, after the process has come to its end and gone on.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::Session;
 use crate::end::End;
+use crate::error::EvaluatorError;
 use crate::job::{Recover, Reset};
 use crate::outcome::Recovered;
 use crate::reexec::Handover;
@@ -43,7 +46,7 @@ impl Session {
             let notice = if starts_empty {
                 session.start_empty(&end).await
             } else {
-                match session.evaluator().recover(recover).await {
+                match session.run_again(recover).await {
                     Ok(recovered) => recovery(&end, 0, &skipped, &recovered),
                     Err(error) => format!("{end}; the session's state is lost: {error}"),
                 }
@@ -52,6 +55,26 @@ impl Session {
             drop(work);
         });
         let _ = has_begun.await;
+    }
+
+    /// Runs a phrase log again; who cancels has it give up the phrase at hand, and go on with
+    /// the next.
+    pub async fn run_again(&self, recover: Recover) -> Result<Recovered, EvaluatorError> {
+        self.is_used.store(true, Ordering::Relaxed);
+        let (evaluator, give_up) = (self.evaluator(), Notify::new());
+        let recovered = evaluator.recover(recover, &give_up);
+        tokio::pin!(recovered);
+        let recovered = loop {
+            let stop = CancellationToken::new();
+            *self.current() = Some(stop.clone());
+            tokio::select! {
+                biased;
+                recovered = &mut recovered => break recovered,
+                _ = stop.cancelled() => give_up.notify_one(),
+            }
+        };
+        *self.current() = None;
+        recovered
     }
 
     async fn start_empty(&self, end: &str) -> String {

@@ -8,7 +8,6 @@ mod kept;
 mod known;
 mod launch;
 mod left;
-mod link;
 mod local;
 mod named;
 mod peer;
@@ -19,6 +18,7 @@ mod ssh;
 mod starts;
 mod turn;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio_util::sync::CancellationToken;
@@ -54,6 +54,8 @@ pub struct Session {
     notice: Mutex<Option<String>>,
     /// How a call has ended it, if one has: who waits for a turn gets none.
     stopped: OnceLock<End>,
+    /// Whether anything was asked of it that may have run user code.
+    is_used: AtomicBool,
 }
 
 impl Session {
@@ -75,6 +77,7 @@ impl Session {
             current: Default::default(),
             notice: Default::default(),
             stopped: Default::default(),
+            is_used: AtomicBool::new(false),
         }
     }
 
@@ -178,6 +181,11 @@ impl Session {
             }
             None => false,
         }
+    }
+
+    /// Whether anything was asked of it that may have run user code.
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
     }
 
     /// Whether a turn is on.

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 use super::local::{TOO_MANY, recovery};
 use super::{Frozen, Launcher, Session, Turn, lock};
 use crate::bytes::Bytes;
@@ -117,7 +119,7 @@ impl Named {
             } else if log.is_none() {
                 format!("{words}; there is no phrase log to restore the session from")
             } else {
-                match evaluator.recover(recover).await {
+                match evaluator.recover(recover, &Notify::new()).await {
                     Ok(recovered) => recovery(&words, done, &skip, &recovered),
                     Err(EvaluatorError::Ended(again)) => {
                         skip.extend(evaluator.replaying());

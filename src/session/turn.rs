@@ -115,6 +115,7 @@ impl Turn<'_> {
         job: J,
     ) -> Result<Run<T>, EvaluatorError> {
         let evaluator = self.session.evaluator();
+        self.session.is_used.store(true, Ordering::Relaxed);
         let run = evaluator.run(job, limit, self.stopped()).await;
         let run = run.map_err(|error| self.ended_by_call(error))?;
         // Said with the next report of an evaluation, which often is this one's.

@@ -28,9 +28,10 @@ struct Cancelled {
 }
 
 fn run(call: Call) -> Running {
-    Box::pin(async move { Ok(answer(call.session.cancel())) })
+    Box::pin(async move { Ok(cancelled(call.session.cancel())) })
 }
 
-pub fn answer(cancelled: bool) -> Answer {
+/// The answer to `cancel`.
+pub fn cancelled(cancelled: bool) -> Answer {
     Answer::new(&Cancelled { cancelled }, false)
 }

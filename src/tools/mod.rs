@@ -7,6 +7,7 @@ mod cancel;
 mod checkpoint;
 mod compile_to_binary;
 mod complete;
+mod descriptors;
 mod env;
 mod eval;
 mod eval_batch;
@@ -34,9 +35,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 pub use arguments::{Arguments, Field, Kind, fields};
+pub use cancel::cancelled;
+pub use descriptors::descriptors;
 pub use report::Printed;
 pub use start_local_session::check as check_session;
 pub use update_host::check as check_host;
@@ -44,7 +47,6 @@ pub use update_host::check as check_host;
 use crate::end::End;
 use crate::error::EvaluatorError;
 use crate::progress::Progress;
-use crate::protocol::revision::Revision;
 use crate::router::{Router, Target};
 use crate::session::{Hosts, Registry, Session, Ticket};
 use crate::signals;
@@ -236,11 +238,12 @@ pub async fn call(
     progress: Progress,
 ) -> Answer {
     let result = match prepare(tool, arguments, router) {
+        Ok((_, Target::Host(host))) if tool.name == cancel::TOOL.name => host.cancel().await,
         Ok((arguments, Target::Host(host))) => {
             host.call(tool.name, arguments.into(), &ticket).await
         }
         Ok((_, Target::Starting(name))) => match tool.name == cancel::TOOL.name {
-            true => Ok(cancel::answer(router.registry().cancel_start(&name))),
+            true => Ok(cancelled(router.registry().cancel_start(&name))),
             false => Err(Failure::new(Phase::Route, router.registry().missing(&name))),
         },
         Ok((arguments, Target::Session(session))) => {
@@ -270,30 +273,4 @@ fn prepare(
         false => Target::Session(Arc::clone(router.local())),
     };
     Ok((arguments, target))
-}
-
-/// The `tools` array of `tools/list`, with what the revision knows.
-pub fn descriptors(revision: Revision) -> Vec<Value> {
-    ALL.iter().map(|tool| descriptor(tool, revision)).collect()
-}
-
-fn descriptor(tool: &Tool, revision: Revision) -> Value {
-    let mut descriptor = json!({
-        "name": tool.name,
-        "description": tool.description,
-        "inputSchema": arguments::schema(tool),
-    });
-    if revision.has_titles() {
-        descriptor["title"] = tool.title.into();
-    }
-    if revision.has_annotations() {
-        descriptor["annotations"] = json!({
-            "title": tool.title,
-            "readOnlyHint": tool.hints.read_only,
-            "destructiveHint": tool.hints.destructive,
-            "idempotentHint": tool.hints.idempotent,
-            "openWorldHint": !tool.hints.read_only,
-        });
-    }
-    descriptor
 }

@@ -95,8 +95,17 @@ fn recover(mut call: Call) -> Running {
     Box::pin(async move {
         let path = PathBuf::from(call.arguments.required("log"));
         let end = call.arguments.required("end");
-        let turn = call.session.turn(&call.ticket).await?;
+        let _turn = call.session.turn(&call.ticket).await?;
         let path = moved(path, call.session.evaluator().log_path());
+        if call.session.is_used() {
+            let path = path.display();
+            let notice = format!(
+                "{end}, which somebody has used already, so the phrase log was not run again \
+                 there; #use {:?} runs it",
+                path.to_string()
+            );
+            return Ok(Answer::new(&json!({ "notice": notice }), false));
+        }
         let log = fs::read(&path).map_err(|error| {
             Failure::new(Phase::Log, format!("its log {}: {error}", path.display()))
         })?;
@@ -105,8 +114,7 @@ fn recover(mut call: Call) -> Running {
             done: 0,
             skip: Vec::new(),
         };
-        let recovered = call.session.evaluator().recover(recover).await?;
-        drop(turn);
+        let recovered = call.session.run_again(recover).await?;
         let notice = crate::session::recovery(&end, 0, &[], &recovered);
         Ok(Answer::new(&json!({ "notice": notice }), false))
     })

@@ -48,6 +48,8 @@ transfer. Example: {\"host\": \"box\", \"remote_path\": \"~/result.csv\"} gives 
 struct PullReport {
     local_path: PathBuf,
     bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 fn run(mut call: Call) -> Running {
@@ -63,7 +65,11 @@ fn run(mut call: Call) -> Running {
         let Value::Object(arguments) = json!({ "path": remote, "max": settings.max }) else {
             return Err(failed("it has no arguments".into()));
         };
-        let answer = host.call("_recv_blob", arguments, &call.ticket).await?;
+        let place = host.place(&call.ticket).await?;
+        let ticket = &call.ticket;
+        let answer = host
+            .call_from(place, "_recv_blob", arguments, ticket)
+            .await?;
         let (name, path) = (host.name().to_string(), local_path.clone());
         let cancel = call.ticket.cancel.clone();
         let answered: Result<Received, _> = answered(&name, &answer);
@@ -76,6 +82,11 @@ fn run(mut call: Call) -> Running {
             Ok(length)
         })
         .await?;
-        Ok(Answer::new(&PullReport { local_path, bytes }, false))
+        let report = PullReport {
+            local_path,
+            bytes,
+            notice: host.notice(ticket),
+        };
+        Ok(Answer::new(&report, false))
     })
 }

@@ -47,6 +47,8 @@ all; keeps the mode; ~ is resolved on each side. A file has at most TOPUP_XFER_M
 struct PushReport {
     remote_path: PathBuf,
     bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<String>,
 }
 
 fn run(mut call: Call) -> Running {
@@ -54,7 +56,9 @@ fn run(mut call: Call) -> Running {
         let host = host(&mut call)?;
         let local = call.arguments.required("local_path");
         let remote = call.arguments.text("remote_path");
-        let theirs = host.transfer_max(&call.ticket).await?;
+        // What is copied is the file as it is when the call's turn has come.
+        let place = host.place(&call.ticket).await?;
+        let theirs = place.transfer_max();
         let ours = call.hosts.transfer().max;
         let path = transfer::resolve(&local).map_err(failed)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -73,10 +77,17 @@ fn run(mut call: Call) -> Running {
             return Err(failed("it has no arguments".into()));
         };
         arguments.insert("data".into(), Value::String(data));
-        let answer = host.call("_send_blob", arguments, &call.ticket).await?;
+        let ticket = &call.ticket;
+        let answer = host
+            .call_from(place, "_send_blob", arguments, ticket)
+            .await?;
         let Sent { path } = answered(host.name(), &answer)?;
-        let remote_path = path;
-        Ok(Answer::new(&PushReport { remote_path, bytes }, false))
+        let report = PushReport {
+            remote_path: path,
+            bytes,
+            notice: host.notice(ticket),
+        };
+        Ok(Answer::new(&report, false))
     })
 }
 

@@ -24,7 +24,7 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let host = host(&mut call)?;
         host.restart(&call.ticket.cancel).await?;
-        let report = ConnectedReport::new(&host, true, None);
+        let report = ConnectedReport::new(&host, true, None, &call.ticket);
         Ok(Answer::new(&report, false))
     })
 }

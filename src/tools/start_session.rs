@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Answer, Call, Failure, Field, Hints, Kind, Phase, Running, Tool};
 use crate::router::LOCAL;
-use crate::session::Host;
+use crate::session::{Host, Ticket};
 
 pub const TOOL: Tool = Tool {
     name: "start_session",
@@ -54,8 +54,14 @@ pub struct ConnectedReport {
 }
 
 impl ConnectedReport {
-    pub fn new(host: &Host, started: bool, warning: Option<String>) -> ConnectedReport {
-        let notices: Vec<String> = [warning, host.notice()].into_iter().flatten().collect();
+    pub fn new(
+        host: &Host,
+        started: bool,
+        warning: Option<String>,
+        ticket: &Ticket,
+    ) -> ConnectedReport {
+        let notices = [warning, host.notice(ticket)];
+        let notices: Vec<String> = notices.into_iter().flatten().collect();
         ConnectedReport {
             host: host.name().to_string(),
             remote_socket: host.socket(),
@@ -70,7 +76,7 @@ fn run(mut call: Call) -> Running {
         let name = call.arguments.required("host");
         let socket = call.arguments.text("remote_socket");
         let (host, started, warning) = call.hosts.start(&name, socket, &call.ticket).await?;
-        let report = ConnectedReport::new(&host, started, warning);
+        let report = ConnectedReport::new(&host, started, warning, &call.ticket);
         Ok(Answer::new(&report, false))
     })
 }

@@ -44,7 +44,7 @@ fn run(mut call: Call) -> Running {
     Box::pin(async move {
         let host = call.arguments.required("host");
         let [forget, end] = ["forget", "end"].map(|name| call.arguments.flag(name));
-        let stopped = call.hosts.stop(&host, forget, end).await?;
+        let stopped = call.hosts.stop(&host, forget, end, &call.ticket).await?;
         Ok(Answer::new(&StoppedReport { stopped }, false))
     })
 }

@@ -1,6 +1,7 @@
 //! Another topup, spoken to over a socket: a client of MCP. Calls go out as they come, each
 //! with an id of ours, and their replies are told apart by those.
 
+mod pulse;
 mod wire;
 
 use std::os::unix::net::UnixStream as StdStream;
@@ -18,7 +19,8 @@ use super::lock;
 use crate::protocol::messages::LOG;
 use crate::stdio;
 use crate::tools::Answer;
-use wire::{Line, Waiting, line, read, write};
+use pulse::watch;
+use wire::{Expected, Line, Waiting, line, read, write};
 
 /// The connection. It ends when this is dropped.
 pub struct Peer {
@@ -36,8 +38,16 @@ pub enum Lost {
     Ended,
     /// Its caller took it back.
     Cancelled,
+    /// The peer has said nothing for half a minute, though it was asked whether it is there.
+    Silent,
     /// What the peer says is wrong with it, or what is wrong with the reply.
     Refused(String),
+}
+
+/// A request that is on its way.
+pub struct Sent {
+    id: u64,
+    replied: oneshot::Receiver<Value>,
 }
 
 /// Who is at the other end.
@@ -69,6 +79,8 @@ impl Peer {
         let (waiting, ended) = (Arc::clone(&peer.waiting), peer.ended.clone());
         let calls = Arc::clone(&waiting);
         tokio::spawn(write(output, to_write, calls, ended.clone()));
+        let calls = Arc::clone(&waiting);
+        tokio::spawn(watch(calls, lines.clone(), ended.clone()));
         tokio::spawn(async move {
             tokio::select! {
                 _ = ended.cancelled() => {}
@@ -89,7 +101,8 @@ impl Peer {
             "capabilities": {},
             "clientInfo": { "name": "topup", "version": version },
         });
-        let reply = self.request("initialize", params, cancel).await?;
+        let sent = self.begin("initialize", params)?;
+        let reply = self.result(sent, cancel).await?;
         let info = &reply["serverInfo"];
         if info["name"] != "topup" {
             return refused(format!("what answers there is {}, not topup", info["name"]));
@@ -116,8 +129,26 @@ impl Peer {
         arguments: Map<String, Value>,
         cancel: &CancellationToken,
     ) -> Result<Answer, Lost> {
-        let params = json!({ "name": tool, "arguments": arguments });
-        let mut result = self.request("tools/call", params, cancel).await?;
+        let sent = self.begin_call(tool, arguments)?;
+        self.answer(tool, sent, cancel).await
+    }
+
+    /// The first half of that: it goes out before all that is sent after this.
+    pub fn begin_call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Sent, Lost> {
+        self.begin(
+            "tools/call",
+            json!({ "name": tool, "arguments": arguments }),
+        )
+    }
+
+    /// The second half.
+    pub async fn answer(
+        &self,
+        tool: &str,
+        sent: Sent,
+        cancel: &CancellationToken,
+    ) -> Result<Answer, Lost> {
+        let mut result = self.result(sent, cancel).await?;
         if let Some(log) = result["_meta"].get(LOG) {
             *lock(&self.log) = log.as_str().map(PathBuf::from);
         }
@@ -135,26 +166,26 @@ impl Peer {
         }
     }
 
-    async fn request(
-        &self,
-        method: &str,
-        params: Value,
-        cancel: &CancellationToken,
-    ) -> Result<Value, Lost> {
+    fn begin(&self, method: &str, params: Value) -> Result<Sent, Lost> {
         let (reply, replied) = oneshot::channel();
-        let id = {
-            let mut waiting = lock(&self.waiting);
-            // Looked at with the lock held: who ends the connection clears the calls after it.
-            if self.ended.is_cancelled() {
-                return Err(waiting.why());
-            }
-            waiting.last += 1;
-            let id = waiting.last;
-            waiting.calls.insert(id, reply);
-            id
-        };
+        let mut waiting = lock(&self.waiting);
+        // Looked at with the lock held: who ends the connection clears the calls after it.
+        if self.ended.is_cancelled() {
+            return Err(waiting.why());
+        }
+        waiting.last += 1;
+        let id = waiting.last;
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        self.send(request, Some(id));
+        let bytes = line(&request);
+        let length = bytes.len();
+        waiting.calls.insert(id, Expected { reply, length });
+        let call = Some(id);
+        let _ = self.lines.send(Line { bytes, call });
+        Ok(Sent { id, replied })
+    }
+
+    async fn result(&self, sent: Sent, cancel: &CancellationToken) -> Result<Value, Lost> {
+        let Sent { id, replied } = sent;
         let reply = tokio::select! {
             biased;
             reply = replied => reply.map_err(|_| lock(&self.waiting).why())?,
@@ -179,13 +210,9 @@ impl Peer {
 
     fn notify(&self, method: &str, params: Value) {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
-        self.send(message, None);
-    }
-
-    fn send(&self, message: Value, call: Option<u64>) {
         let bytes = line(&message);
         // If it has ended, whoever waits for a reply learns that.
-        let _ = self.lines.send(Line { bytes, call });
+        let _ = self.lines.send(Line { bytes, call: None });
     }
 
     pub fn is_alive(&self) -> bool {

@@ -17,9 +17,20 @@ use crate::transport::{BadLine, Lines};
 #[derive(Default)]
 pub struct Waiting {
     pub last: u64,
-    pub calls: HashMap<u64, oneshot::Sender<Value>>,
+    pub calls: HashMap<u64, Expected>,
+    /// Whether anything came since this was looked at.
+    pub heard: bool,
+    /// Whether too little came.
+    pub silent: bool,
     /// What came that no topup says.
     wrong: Option<String>,
+}
+
+/// A reply that is to come.
+pub struct Expected {
+    pub reply: oneshot::Sender<Value>,
+    /// So long is what asks for it.
+    pub length: usize,
 }
 
 /// A line that is to go out.
@@ -32,8 +43,11 @@ pub struct Line {
 impl Waiting {
     /// Why there are no more replies.
     pub fn why(&self) -> Lost {
-        let wrong = self.wrong.clone();
-        wrong.map_or(Lost::Ended, Lost::Refused)
+        match &self.wrong {
+            Some(wrong) => Lost::Refused(wrong.clone()),
+            None if self.silent => Lost::Silent,
+            None => Lost::Ended,
+        }
     }
 }
 
@@ -81,6 +95,7 @@ pub async fn read(
     let mut unread = Lines::default();
     let mut chunk = vec![0; 1 << 18];
     while let Ok(length @ 1..) = input.read(&mut chunk).await {
+        lock(waiting).heard = true;
         unread.push(&chunk[..length]);
         while let Some(message) = unread.next_message() {
             let content = match message.content {
@@ -92,8 +107,8 @@ pub async fn read(
             };
             match (content["id"].as_u64(), content["method"].as_str()) {
                 (Some(id), None) => {
-                    if let Some(reply) = lock(waiting).calls.remove(&id) {
-                        let _ = reply.send(content);
+                    if let Some(expected) = lock(waiting).calls.remove(&id) {
+                        let _ = expected.reply.send(content);
                     }
                 }
                 // It asks whether we are alive.

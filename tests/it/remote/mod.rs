@@ -4,6 +4,7 @@ mod connect;
 mod ends;
 mod files;
 mod home;
+mod lost;
 mod machines;
 mod network;
 mod notopup;
@@ -11,6 +12,7 @@ mod routes;
 mod routing;
 mod sshd;
 mod state;
+mod stuck;
 mod transfer;
 mod whole;
 

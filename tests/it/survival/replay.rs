@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::cases::{CRASH, THREADS, UNIX, assert_crashed};
 use super::session::{Session, each};
+use crate::sessions::eventually;
 
 #[test]
 fn what_user_code_changed_of_the_process_is_as_it_was() {
@@ -59,6 +60,32 @@ fn a_phrase_that_crashes_the_replay_is_left_out() {
         assert_eq!(now, "let a = 1;;\nlet c = 3;;\na + c;;\n");
         let old = fs::read_to_string(log.with_extension("ml.1")).unwrap();
         assert!(old.contains("let b = if"), "{old}");
+        session.end();
+    });
+}
+
+#[test]
+fn cancel_gives_up_the_phrase_that_the_log_is_at() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (go, runs) = (folder.path().join("go"), folder.path().join("runs"));
+    each(|mut session| {
+        fs::write(&go, "").unwrap();
+        session.prepare("let before = 1");
+        session.prepare(&format!(
+            "let endless = close_out (open_out {runs:?}); while not (Sys.file_exists {go:?}) do () done"
+        ));
+        session.prepare("let after = 41");
+        for file in [&go, &runs] {
+            fs::remove_file(file).unwrap();
+        }
+        assert_crashed(&session.eval(CRASH), Some("SIGSEGV"), "");
+        eventually("the log is run again", || runs.exists());
+        let (reply, _) = session.client.call("cancel", json!({}));
+        assert_eq!(reply["cancelled"], true);
+        let reply = session.eval("before + after");
+        assert_eq!(reply["value_repr"], "42", "{reply}");
+        let notice = reply["notice"].as_str().unwrap();
+        assert!(notice.contains("not restored: phrase 2"), "{notice}");
         session.end();
     });
 }

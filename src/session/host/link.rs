@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::known::check_socket;
 use super::peer::{Greeting, Lost, Peer};
 use super::ssh::{Ssh, Tunnel, connect};
+use crate::session::known::check_socket;
 use crate::tools::{Failure, Phase};
 
 /// Half of it is none: when one end has gone, the other goes.
@@ -58,11 +58,11 @@ impl Link {
                 let problem = format!("{name}: at {socket} there: {problem}");
                 return Err(Failure::new(Phase::Handshake, problem));
             }
-            Err(_) => {
+            Ok(Err(Lost::Silent)) | Err(_) => {
                 let problem = format!(
                     "{name}: topup serves at {socket} there but does not answer; it serves one \
-                     client at a time, and another one may be connected: end that, or pass \
-                     another remote_socket"
+                     client at a time, and another one may be connected (end that, or pass \
+                     another remote_socket), or it is stopped"
                 );
                 return Err(Failure::new(Phase::Handshake, problem));
             }
@@ -78,12 +78,7 @@ impl Link {
 
     /// The process there is another one: has it run what the one before it had logged. Says
     /// how that went; the error is that it is not known.
-    pub async fn recover(
-        &self,
-        name: &str,
-        log: Option<PathBuf>,
-        cancel: &CancellationToken,
-    ) -> Result<String, String> {
+    pub async fn recover(&self, name: &str, log: Option<PathBuf>) -> Result<String, String> {
         let end = format!(
             "the topup on {} that this session was in has ended, and its state is lost; another \
              one was started",
@@ -97,7 +92,8 @@ impl Link {
         let Value::Object(arguments) = arguments else {
             return Ok(end);
         };
-        match self.peer.call("_recover", arguments, cancel).await {
+        let never = CancellationToken::new();
+        match self.peer.call("_recover", arguments, &never).await {
             Ok(answer) => {
                 let payload: Value = serde_json::from_str(&answer.payload).unwrap_or_default();
                 let text = payload["notice"].as_str().or(payload["error"].as_str());

@@ -1,0 +1,190 @@
+//! A remote host: the tunnel to it, and the topup at its other end.
+
+mod calls;
+mod connection;
+mod ends;
+mod link;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use super::ssh::{Ssh, connect};
+use super::{Ticket, lock, peer, ssh};
+use crate::tools::Failure;
+use connection::{Connection, Joined, Made};
+use link::Link;
+
+/// Registered with the server that has connected to it. A connection that has ended is made
+/// again by the next call.
+pub struct Host {
+    name: String,
+    /// The socket as it was asked for; the far side resolves it.
+    asked: String,
+    ssh: Arc<Ssh>,
+    connection: Connection,
+    /// Held by who is about to send a call: they go out in the order in which they came.
+    line: Arc<tokio::sync::Mutex<()>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct State {
+    /// The process that was connected to last, and its phrase log.
+    process: Option<String>,
+    log: Option<PathBuf>,
+    /// The socket's absolute path there.
+    socket: Option<String>,
+    /// What the next answer is to say.
+    notice: Option<String>,
+}
+
+/// What the next image of the server's process needs of a host.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct HostLeft {
+    name: String,
+    asked: String,
+    state: State,
+}
+
+impl Host {
+    pub fn new(name: &str, asked: &str, ssh: Arc<Ssh>) -> Host {
+        let left = HostLeft {
+            name: name.into(),
+            asked: asked.into(),
+            state: State::default(),
+        };
+        Host::resume(left, ssh)
+    }
+
+    pub fn resume(left: HostLeft, ssh: Arc<Ssh>) -> Host {
+        Host {
+            name: left.name,
+            asked: left.asked,
+            ssh,
+            connection: Connection::default(),
+            line: Arc::default(),
+            state: Mutex::new(left.state),
+        }
+    }
+
+    /// Ends the connection for good.
+    pub fn leave(&self) -> HostLeft {
+        self.connection.stop(self.failure("the server ends"));
+        HostLeft {
+            name: self.name.clone(),
+            asked: self.asked.clone(),
+            state: lock(&self.state).clone(),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn asked(&self) -> &str {
+        &self.asked
+    }
+
+    /// The socket's path there.
+    pub fn socket(&self) -> String {
+        let state = lock(&self.state);
+        state.socket.clone().unwrap_or_else(|| self.asked.clone())
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.connection.live().is_some()
+    }
+
+    /// Whether it is live, or is about to be.
+    pub fn is_wanted(&self) -> bool {
+        self.connection.is_wanted()
+    }
+
+    /// Whether it ever was connected.
+    pub fn was_reached(&self) -> bool {
+        lock(&self.state).process.is_some()
+    }
+
+    /// Connects unless it is connected; also returns whether it was not.
+    pub async fn connect(
+        self: &Arc<Self>,
+        cancel: &CancellationToken,
+    ) -> Result<(Arc<Link>, bool), Failure> {
+        let (waiter, attempt) = match self.connection.join()? {
+            Joined::Up(link) => return Ok((link, false)),
+            Joined::ComesUp(waiter, attempt) => (waiter, attempt),
+        };
+        if let Some(attempt) = attempt {
+            let host = Arc::clone(self);
+            tokio::spawn(async move { host.come_up(attempt).await });
+        }
+        let made = tokio::select! {
+            biased;
+            made = waiter.made() => made,
+            _ = cancel.cancelled() => Some(Err(self.failure("cancelled"))),
+        };
+        let link = made.unwrap_or_else(|| Err(self.failure("it was given up")))?;
+        Ok((link, true))
+    }
+
+    /// Ends the connection and connects anew.
+    pub async fn restart(self: &Arc<Self>, cancel: &CancellationToken) -> Result<(), Failure> {
+        let why = "restart_session began the connection anew";
+        self.connection.end(&self.failure(why));
+        self.connect(cancel).await.map(drop)
+    }
+
+    /// Makes an attempt to connect, as long as that is wanted.
+    async fn come_up(&self, attempt: CancellationToken) {
+        let made = self.link_up(&attempt).await;
+        let link = made.as_ref().ok().cloned();
+        let counts = self.connection.finish(&attempt, made);
+        match link {
+            Some(link) if counts => link.watch().await,
+            Some(link) => link.end(),
+            None => {}
+        }
+    }
+
+    async fn link_up(&self, attempt: &CancellationToken) -> Made {
+        let (link, greeting) = Link::open(&self.ssh, &self.name, &self.asked, attempt).await?;
+        let link = Arc::new(link);
+        let (other, log) = {
+            let state = lock(&self.state);
+            let before = state.process.as_ref();
+            let other = before.is_some_and(|process| *process != greeting.process);
+            (other, state.log.clone())
+        };
+        if other && !self.connection.recovers(attempt, &link) {
+            link.end();
+            return Err(self.failure("cancelled"));
+        }
+        {
+            let mut state = lock(&self.state);
+            state.socket = Some(link.socket.clone());
+            state.process = Some(greeting.process);
+        }
+        if other {
+            let recovered = link.recover(&self.name, log).await;
+            let mut state = lock(&self.state);
+            match recovered {
+                Ok(notice) => state.notice = Some(notice),
+                Err(notice) => {
+                    state.notice = Some(notice);
+                    // The log is for the process after this one, if this one has ended, too.
+                    return Ok(link);
+                }
+            }
+        }
+        lock(&self.state).log = link.peer.log();
+        Ok(link)
+    }
+
+    /// A failure of the way to it.
+    fn failure(&self, text: &str) -> Failure {
+        connect(&self.name, text.into())
+    }
+}
