@@ -73,6 +73,14 @@ impl Connection {
         }
     }
 
+    /// Whether a phrase log is being run again over it.
+    pub fn is_recovering(&self) -> bool {
+        match &*lock(&self.0) {
+            State::ComesUp(attempt) => attempt.recovers.is_some(),
+            _ => false,
+        }
+    }
+
     pub fn is_stopped(&self) -> bool {
         matches!(&*lock(&self.0), State::Stopped(_))
     }

@@ -79,11 +79,7 @@ impl Link {
     /// The process there is another one: has it run what the one before it had logged. Says
     /// how that went; the error is that it is not known.
     pub async fn recover(&self, name: &str, log: Option<PathBuf>) -> Result<String, String> {
-        let end = format!(
-            "the topup on {} that this session was in has ended, and its state is lost; another \
-             one was started",
-            name
-        );
+        let end = ended(name);
         let Some(log) = log else {
             let empty = format!("{end}, which is empty: there was nothing in the phrase log");
             return Ok(empty);
@@ -102,10 +98,7 @@ impl Link {
                     true => format!("{end}, which is empty: {}", text.unwrap_or_default()),
                 })
             }
-            Err(_) => Err(format!(
-                "{end}, which was told to run the phrase log again; the connection was given up \
-                 before it had said how that went"
-            )),
+            Err(_) => Err(unknown(name)),
         }
     }
 
@@ -137,6 +130,23 @@ impl Link {
     pub fn lost_its_way(&self) -> bool {
         self.tunnel.has_failed()
     }
+}
+
+/// What has happened when the process on `name` is another one.
+fn ended(name: &str) -> String {
+    format!(
+        "the topup on {name} that this session was in has ended, and its state is lost; another \
+         one was started"
+    )
+}
+
+/// The same, when it is not known how the other one's recovery went.
+pub fn unknown(name: &str) -> String {
+    format!(
+        "{}, which was told to run the phrase log again; the connection was given up before it \
+         had said how that went",
+        ended(name)
+    )
 }
 
 async fn last_words(tunnel: &Tunnel) -> String {

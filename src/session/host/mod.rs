@@ -15,7 +15,7 @@ use super::ssh::{Ssh, connect};
 use super::{Ticket, lock, peer, ssh};
 use crate::tools::Failure;
 use connection::{Connection, Joined, Made};
-use link::Link;
+use link::{Link, unknown};
 
 /// Registered with the server that has connected to it. A connection that has ended is made
 /// again by the next call.
@@ -49,6 +49,16 @@ pub struct HostLeft {
     state: State,
 }
 
+impl State {
+    /// Says something with the next answer.
+    fn notify(&mut self, text: String) {
+        self.notice = Some(match self.notice.take() {
+            Some(before) => format!("{before}\n{text}"),
+            None => text,
+        });
+    }
+}
+
 impl Host {
     pub fn new(name: &str, asked: &str, ssh: Arc<Ssh>) -> Host {
         let left = HostLeft {
@@ -72,11 +82,16 @@ impl Host {
 
     /// Ends the connection for good.
     pub fn leave(&self) -> HostLeft {
+        let recovers = self.connection.is_recovering();
         self.connection.stop(self.failure("the server ends"));
+        let mut state = lock(&self.state).clone();
+        if recovers {
+            state.notify(unknown(&self.name));
+        }
         HostLeft {
             name: self.name.clone(),
             asked: self.asked.clone(),
-            state: lock(&self.state).clone(),
+            state,
         }
     }
 
@@ -170,13 +185,12 @@ impl Host {
         if other {
             let recovered = link.recover(&self.name, log).await;
             let mut state = lock(&self.state);
-            match recovered {
-                Ok(notice) => state.notice = Some(notice),
-                Err(notice) => {
-                    state.notice = Some(notice);
-                    // The log is for the process after this one, if this one has ended, too.
-                    return Ok(link);
-                }
+            let is_known = recovered.is_ok();
+            state.notify(recovered.unwrap_or_else(|notice| notice));
+            if !is_known {
+                // The log is for the process after this one, if this one has ended, too.
+                drop(state);
+                return Ok(link);
             }
         }
         lock(&self.state).log = link.peer.log();

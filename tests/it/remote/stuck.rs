@@ -141,6 +141,27 @@ fn a_log_that_does_not_end_holds_up_neither_restart_nor_stop() {
     });
 }
 
+#[test]
+fn a_crash_here_while_the_log_is_run_there_is_told() {
+    each(|executable| {
+        let (_user, machine, mut near) = ended_with_an_endless_log(executable);
+        let waits = near.begin_eval("before + endless + after");
+        runs(&machine);
+        let crash = json!({ "source": "String.length (Obj.magic 3 : string ref).contents" });
+        let crash = near.client.begin_call("eval", crash);
+        let reply = near.client.receive();
+        assert_eq!(reply["id"], crash);
+        assert_eq!(payload(&reply).0["phase"], "crash", "{reply}");
+        // The call was not sent yet; now it waits there for the log.
+        fs::write(machine.home.path().join("go"), "").unwrap();
+        let reply = near.client.receive();
+        assert_eq!(reply["id"], waits);
+        let told = payload(&reply).0;
+        assert_eq!(told["value_repr"], "43", "{told}");
+        assert!(notice(&told).contains("its state is lost"), "{told}");
+    });
+}
+
 /// A user who cannot reach the host `silent`, and whose attempts are lines of a file.
 fn unlucky(executable: Executable, listener: &TcpListener) -> (User, Near) {
     let user = User::new();
