@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::host::HostLeft;
 use super::kept::Kept;
@@ -25,6 +25,8 @@ pub struct Hosts {
     ssh: Arc<Ssh>,
     transfer: Transfer,
     registered: Mutex<BTreeMap<String, Arc<Host>>>,
+    /// Those that were stopped, by name and socket: what they are to be found as again.
+    stopped: Mutex<BTreeMap<(String, String), HostLeft>>,
     /// One lock a name: who writes down what has become of it.
     changing: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -40,7 +42,11 @@ pub struct HostListed {
 }
 
 /// What the next image of the server's process needs of them.
-pub type HostsLeft = Vec<HostLeft>;
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct HostsLeft {
+    registered: Vec<HostLeft>,
+    stopped: Vec<HostLeft>,
+}
 
 impl Hosts {
     pub fn new(beginning: Beginning, remote: Remote, transfer: Transfer) -> Hosts {
@@ -48,6 +54,7 @@ impl Hosts {
             ssh: Arc::new(Ssh::new(beginning, remote)),
             transfer,
             registered: Mutex::default(),
+            stopped: Mutex::default(),
             changing: Mutex::default(),
         }
     }
@@ -124,7 +131,9 @@ impl Hosts {
                 return Err(Failure::new(Phase::Connect, problem));
             }
         }
-        let host = Arc::new(Host::new(name, asked, Arc::clone(&self.ssh)));
+        let stopped = lock(&self.stopped).remove(&(name.to_string(), asked.to_string()));
+        let left = stopped.unwrap_or_else(|| HostLeft::new(name, asked));
+        let host = Arc::new(Host::resume(left, Arc::clone(&self.ssh)));
         registered.insert(name.to_string(), Arc::clone(&host));
         Ok(host)
     }
@@ -157,12 +166,17 @@ impl Hosts {
             Some(host) => {
                 let stopped = host.stop(end, &ticket.cancel).await?;
                 self.unregister(host);
+                if !end && host.was_reached() {
+                    let key = (name.to_string(), host.asked().to_string());
+                    lock(&self.stopped).insert(key, host.leave());
+                }
                 stopped
             }
             None if HOSTS.holds(name) => false,
             None => return self.find(name).map(|_| false),
         };
         if forget {
+            lock(&self.stopped).retain(|(stopped, _), _| stopped != name);
             let _alone = self.alone_with(name).await;
             self.forget(name).await?;
         }
@@ -233,15 +247,21 @@ impl Hosts {
     /// again.
     pub fn leave(&self) -> HostsLeft {
         let registered = std::mem::take(&mut *lock(&self.registered));
-        registered.values().map(|host| host.leave()).collect()
+        let stopped = std::mem::take(&mut *lock(&self.stopped));
+        HostsLeft {
+            registered: registered.values().map(|host| host.leave()).collect(),
+            stopped: stopped.into_values().collect(),
+        }
     }
 
     /// Goes on with what the image before this one left.
     pub fn resume(&self, left: HostsLeft) {
-        for left in left {
+        for left in left.registered {
             let host = Host::resume(left, Arc::clone(&self.ssh));
             lock(&self.registered).insert(host.name().to_string(), Arc::new(host));
         }
+        let stopped = left.stopped.into_iter().map(|left| (left.key(), left));
+        lock(&self.stopped).extend(stopped);
     }
 }
 

@@ -114,7 +114,11 @@ pub fn recovery(end: &str, done: usize, skipped: &[usize], recovered: &Recovered
     }
     for (number, error) in lost {
         let says = |line: &&str| line.starts_with("Error") || line.starts_with("Exception");
-        let error = error.lines().find(says).unwrap_or(error);
+        let error = error
+            .lines()
+            .find(says)
+            .or(error.lines().next())
+            .unwrap_or_default();
         text += &format!("\nnot restored: phrase {number}: {error}");
     }
     text

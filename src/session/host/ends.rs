@@ -23,7 +23,7 @@ impl Host {
     pub async fn cancel(self: &Arc<Self>) -> Result<Answer, Failure> {
         let cancellable = self.connection.cancellable();
         if let Cancellable::Attempt = cancellable {
-            let why = self.failure("cancelled while it was connected to");
+            let why = self.failure("cancelled while connecting");
             self.connection.end(&why);
             return Ok(cancelled(true));
         }

@@ -41,12 +41,29 @@ struct State {
     notice: Option<String>,
 }
 
-/// What the next image of the server's process needs of a host.
+/// What a host is begun with: one that is new, was stopped, or was connected to by the image
+/// of the server's process before this one.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct HostLeft {
     name: String,
     asked: String,
     state: State,
+}
+
+impl HostLeft {
+    /// One that was never connected to.
+    pub fn new(name: &str, asked: &str) -> HostLeft {
+        HostLeft {
+            name: name.into(),
+            asked: asked.into(),
+            state: State::default(),
+        }
+    }
+
+    /// Its name, and the socket that it was asked for by.
+    pub fn key(&self) -> (String, String) {
+        (self.name.clone(), self.asked.clone())
+    }
 }
 
 impl State {
@@ -60,15 +77,6 @@ impl State {
 }
 
 impl Host {
-    pub fn new(name: &str, asked: &str, ssh: Arc<Ssh>) -> Host {
-        let left = HostLeft {
-            name: name.into(),
-            asked: asked.into(),
-            state: State::default(),
-        };
-        Host::resume(left, ssh)
-    }
-
     pub fn resume(left: HostLeft, ssh: Arc<Ssh>) -> Host {
         Host {
             name: left.name,

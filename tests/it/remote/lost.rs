@@ -37,6 +37,30 @@ fn a_log_is_not_run_on_top_of_what_somebody_else_does() {
 }
 
 #[test]
+fn a_session_that_was_left_and_has_ended_is_told() {
+    each(|executable| {
+        let (_user, machine, mut near) = pair(executable);
+        let stop = json!({ "host": "far" });
+        near.connect("far");
+        near.value_on("far", "let x = 41");
+        near.done("stop_session", stop.clone());
+        kill("KILL", machine.topups()[0]);
+        // Also over a crash of the server here.
+        near.client
+            .eval("String.length (Obj.magic 3 : string ref).contents");
+        let reply = near.connect("far");
+        let notice = reply["notice"].as_str().unwrap();
+        assert!(notice.contains("its state is lost"), "{notice}");
+        assert_eq!(near.value_on("far", "x"), "41");
+        // Ended on purpose.
+        near.done("stop_session", json!({ "host": "far", "end": true }));
+        let reply = near.connect("far");
+        assert!(reply.get("notice").is_none(), "{reply}");
+        assert!(near.eval_on("far", "x")["error"].is_string());
+    });
+}
+
+#[test]
 fn what_ends_a_topup_runs_no_log() {
     each(|executable| {
         let (_user, machine, mut near) = pair(executable);
