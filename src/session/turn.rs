@@ -157,6 +157,11 @@ impl Turn<'_> {
         self.stop.cancelled().await
     }
 
+    /// What is cancelled then.
+    pub fn stop_token(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
     /// A text as a reply shows it.
     pub fn cut(&self, name: &str, text: String) -> Cut {
         self.session.evaluator().cut(name, text)

@@ -128,7 +128,8 @@ fn send(mut call: Call) -> Running {
         let (size, mode) = (count("bytes") as u64, count("mode") as u32);
         let data = call.arguments.required("data");
         let settings = call.hosts.transfer().clone();
-        let cancel = call.ticket.cancel.clone();
+        let turn = call.session.turn(&call.ticket).await?;
+        let cancel = turn.stop_token();
         let path = apart(move || {
             let path = match path {
                 Some(path) => transfer::resolve(&path)?,
@@ -152,6 +153,7 @@ fn recv(mut call: Call) -> Running {
         let path = call.arguments.required("path");
         let theirs = call.arguments.count("max").unwrap_or_default() as u64;
         let ours = call.hosts.transfer().max;
+        let _turn = call.session.turn(&call.ticket).await?;
         let received = apart(move || {
             let path = transfer::resolve(&path)?;
             let (max, limit) = match ours < theirs {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::network::{Mode, Network};
 use super::{Machine, Near, User, pair};
-use crate::support::{Executable, each};
+use crate::support::{Executable, each, payload};
 
 const SIZE: usize = 12 << 20;
 
@@ -163,5 +163,51 @@ fn a_path_is_a_path_whatever_is_in_it() {
             near.refused("push_file", push, "transfer");
         }
         assert!(!machine.home.path().join("flag").exists());
+    });
+}
+
+#[test]
+fn files_and_evaluations_take_their_turns() {
+    each(|executable| {
+        let (_user, machine, mut near) = pair(executable);
+        near.connect("far");
+        let there = machine.home.path().join("file");
+        let [here, back] = ["here", "back"].map(|name| near.home.path().join(name));
+        let write = |text: &str| {
+            format!(
+                "let f = open_out_bin {there:?};; for _ = 1 to 1_000_000 do output_string f {text:?} done;; close_out f"
+            )
+        };
+        let read = format!("let f = open_in_bin {there:?};; let c = input_char f;; close_in f");
+        fs::write(&here, "p".repeat(4_000_000)).unwrap();
+        for round in 0..6 {
+            let on_far = |source: &str| json!({ "host": "far", "source": source });
+            let push = json!({ "host": "far", "local_path": here, "remote_path": there });
+            let pull = json!({ "host": "far", "remote_path": there, "local_path": back });
+            let show = on_far("c");
+            // None waits for the one before it.
+            let calls = [
+                ("eval", on_far(&write("a"))),
+                ("pull_file", pull),
+                ("eval", on_far(&write("b"))),
+                ("push_file", push),
+                ("eval", on_far(&read)),
+                ("eval", show),
+            ];
+            let ids = calls.map(|(tool, arguments)| near.client.begin_call(tool, arguments));
+            let mut shown = None;
+            for _ in ids {
+                let reply = near.client.receive();
+                let (answer, is_error) = payload(&reply);
+                assert!(!is_error, "round {round}: {answer}");
+                if reply["id"] == ids[5] {
+                    shown = answer["value_repr"].as_str().map(str::to_string);
+                }
+            }
+            assert_eq!(shown.as_deref(), Some("'p'"), "round {round}");
+            let pulled = fs::read(&back).unwrap();
+            assert_eq!(pulled.len(), 1_000_000, "round {round}");
+            assert!(pulled.iter().all(|byte| *byte == b'a'), "round {round}");
+        }
     });
 }
