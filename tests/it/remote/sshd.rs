@@ -72,10 +72,11 @@ impl Sshd {
         let sessions = descendants(self.daemon.id());
         let _ = self.daemon.kill();
         let _ = self.daemon.wait();
-        // Those of sshd itself: what a session has started is not ended by this.
+        // Those of sshd itself (sshd-session, sshd-auth): what a session has started is not ended
+        // by this.
         for session in sessions {
             let name = fs::read_to_string(format!("/proc/{session}/comm")).unwrap_or_default();
-            if name.trim() == "sshd" {
+            if name.starts_with("sshd") {
                 kill("KILL", session);
             }
         }
