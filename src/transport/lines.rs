@@ -23,6 +23,9 @@ pub enum BadLine {
 /// The longest line that is taken for a message.
 pub const MAX_LINE: usize = 256 << 20;
 
+/// So much memory is kept for the lines to come.
+const KEPT: usize = 1 << 20;
+
 /// Collects bytes until lines are complete. Nothing that was pushed is dropped, but for
 /// lines that are too long.
 #[derive(Default)]
@@ -50,6 +53,9 @@ impl Lines {
             else {
                 // Once for all lines that were there: many may have come at once.
                 self.bytes.drain(..self.begin);
+                if self.bytes.len() < KEPT {
+                    self.bytes.shrink_to(KEPT);
+                }
                 (self.begin, self.scanned) = (0, self.bytes.len());
                 return self.overlong();
             };

@@ -20,7 +20,7 @@ use crate::protocol::messages::LOG;
 use crate::stdio;
 use crate::tools::Answer;
 use pulse::watch;
-use wire::{Expected, Line, Waiting, line, read, write};
+use wire::{Expected, Kind, Line, Waiting, line, read, write};
 
 /// The connection. It ends when this is dropped.
 pub struct Peer {
@@ -179,8 +179,8 @@ impl Peer {
         let bytes = line(&request);
         let length = bytes.len();
         waiting.calls.insert(id, Expected { reply, length });
-        let call = Some(id);
-        let _ = self.lines.send(Line { bytes, call });
+        let kind = Kind::Call(id);
+        let _ = self.lines.send(Line { bytes, kind });
         Ok(Sent { id, replied })
     }
 
@@ -212,7 +212,8 @@ impl Peer {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         let bytes = line(&message);
         // If it has ended, whoever waits for a reply learns that.
-        let _ = self.lines.send(Line { bytes, call: None });
+        let kind = Kind::Other;
+        let _ = self.lines.send(Line { bytes, kind });
     }
 
     pub fn is_alive(&self) -> bool {

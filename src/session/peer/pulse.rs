@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{self, Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use super::wire::{Line, Waiting, line};
+use super::wire::{Kind, Line, Waiting, line};
 use crate::mutex::lock;
 
 /// How often it is looked at.
@@ -47,7 +47,8 @@ pub async fn watch(
             waiting.last += 1;
             let ping = json!({ "jsonrpc": "2.0", "id": waiting.last, "method": "ping" });
             let bytes = line(&ping);
-            let _ = lines.send(Line { bytes, call: None });
+            let kind = Kind::Other;
+            let _ = lines.send(Line { bytes, kind });
         } else if quiet == LOOKS {
             waiting.silent = true;
             return ended.cancel();

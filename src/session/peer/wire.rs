@@ -18,6 +18,9 @@ use crate::transport::{BadLine, Lines};
 pub struct Waiting {
     pub last: u64,
     pub calls: HashMap<u64, Expected>,
+    /// Whether a pong is on its way out. It stands for all that are asked for meanwhile: who
+    /// does not read them gets no more.
+    pong: bool,
     /// Whether anything came since this was looked at.
     pub heard: bool,
     /// Whether too little came.
@@ -36,8 +39,16 @@ pub struct Expected {
 /// A line that is to go out.
 pub struct Line {
     pub bytes: Vec<u8>,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Kind {
     /// It asks for this call.
-    pub call: Option<u64>,
+    Call(u64),
+    /// It says that we are alive.
+    Pong,
+    Other,
 }
 
 impl Waiting {
@@ -69,11 +80,11 @@ pub async fn write(
             _ = ended.cancelled() => return,
             line = lines.recv() => line,
         };
-        let Some(Line { bytes, call }) = line else {
+        let Some(Line { bytes, kind }) = line else {
             return;
         };
         // Taken back before its turn came.
-        if call.is_some_and(|id| !lock(&waiting).calls.contains_key(&id)) {
+        if matches!(kind, Kind::Call(id) if !lock(&waiting).calls.contains_key(&id)) {
             continue;
         }
         let written = tokio::select! {
@@ -82,6 +93,9 @@ pub async fn write(
         };
         if written.is_err() {
             return ended.cancel();
+        }
+        if kind == Kind::Pong {
+            lock(&waiting).pong = false;
         }
     }
 }
@@ -112,10 +126,11 @@ pub async fn read(
                     }
                 }
                 // It asks whether we are alive.
-                (_, Some("ping")) => {
+                (_, Some("ping")) if !std::mem::replace(&mut lock(waiting).pong, true) => {
                     let pong = json!({ "jsonrpc": "2.0", "id": content["id"], "result": {} });
                     let bytes = line(&pong);
-                    let _ = lines.send(Line { bytes, call: None });
+                    let kind = Kind::Pong;
+                    let _ = lines.send(Line { bytes, kind });
                 }
                 _ => {}
             }

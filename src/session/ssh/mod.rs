@@ -4,16 +4,13 @@
 //! that there is a topup; the other forwards to that socket and starts the topup behind it.
 //! Everything else is what the user's configuration of ssh says.
 
+mod near_end;
 mod process;
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -104,9 +101,9 @@ impl Ssh {
         cancel: &CancellationToken,
     ) -> Result<(Tunnel, UnixStream), Failure> {
         // Its near end is for this user alone, and gone once we are connected.
-        let folder = near_folder()
+        let folder = near_end::folder()
             .map_err(|error| connect(host, format!("a folder for its socket: {error}")))?;
-        let near = folder.path().join("s");
+        let near = folder.path().join(near_end::SOCKET);
         let mut command = self.command();
         let forward = format!("{}:{}", escaped(&near.to_string_lossy()), escaped(socket));
         command.args(["-L", &forward, "--", host]);
@@ -253,20 +250,6 @@ async fn within<T>(
 /// A failure of the way to `host`.
 pub fn connect(host: &str, text: String) -> Failure {
     Failure::new(Phase::Connect, format!("{host}: {text}"))
-}
-
-/// A folder whose path leaves room for a socket's name.
-fn near_folder() -> std::io::Result<TempDir> {
-    let make = |parent: &Path| {
-        let mut builder = tempfile::Builder::new();
-        builder.permissions(Permissions::from_mode(0o700));
-        builder.prefix("topup-").tempdir_in(parent)
-    };
-    let folder = make(&std::env::temp_dir())?;
-    if folder.path().as_os_str().len() + 3 < LONGEST_PATH {
-        return Ok(folder);
-    }
-    make(Path::new("/tmp"))
 }
 
 /// A word for a shell, whatever is in it.

@@ -5,6 +5,7 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::{crash, user_code};
 pub struct Process {
     id: i32,
     heard: watch::Receiver<Heard>,
+    told_to_end: AtomicBool,
     /// Open for as long as the far side is to go on.
     _stdin: Option<ChildStdin>,
 }
@@ -40,6 +42,8 @@ const LINES: usize = 40;
 const LENGTH: usize = 4096;
 /// Another process may hold its outputs open when it has ended: a master that it left.
 const LAST_WORDS: Duration = Duration::from_millis(500);
+/// What it has to end when it is told to.
+const GRACE: Duration = Duration::from_secs(2);
 
 impl Process {
     /// Starts it, with a stdin that stays open. It ends with this process, whatever ends that.
@@ -76,6 +80,7 @@ impl Process {
         let process = Process {
             id,
             heard,
+            told_to_end: AtomicBool::new(false),
             _stdin: stdin,
         };
         if let Some(stderr) = stderr {
@@ -126,10 +131,22 @@ impl Process {
         self.heard.borrow()
     }
 
-    /// Ends it.
+    /// Ends it, with what it has started.
     pub fn end(&self) {
-        if self.is_running() {
-            process_group::signal(self.id, Signal::TERM);
+        if !self.is_running() || self.told_to_end.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        process_group::signal(self.id, Signal::TERM);
+        let (id, heard) = (self.id, self.heard.clone());
+        let stronger = async move {
+            tokio::time::sleep(GRACE).await;
+            if heard.borrow().status.is_none() {
+                process_group::signal(id, Signal::KILL);
+            }
+        };
+        // Without a runtime the whole process ends, and what it has started with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(stronger);
         }
     }
 }
@@ -144,7 +161,7 @@ impl Drop for Process {
 fn end_with_us(command: &mut Command) {
     // SAFETY: one system call, on the child alone.
     unsafe {
-        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::TERM))?));
+        command.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?));
     }
 }
 
