@@ -43,10 +43,16 @@ pub fn make(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// A path with `~/` at its beginning resolved, as a shell would.
+/// A path with `~/` at its beginning resolved, as a shell would. Homes of other users are not.
 pub fn expand(path: &OsStr) -> io::Result<PathBuf> {
+    let first = Path::new(path).components().next();
     match Path::new(path).strip_prefix("~") {
         Ok(rest) => Ok(home()?.join(rest)),
+        Err(_) if first.is_some_and(|first| first.as_os_str().as_encoded_bytes()[0] == b'~') => {
+            let problem = "~ stands for your own home alone, as in ~/file; write out the home of \
+                another user, and ./ before a name that begins with ~";
+            Err(io::Error::new(io::ErrorKind::InvalidInput, problem))
+        }
         Err(_) => Ok(PathBuf::from(path)),
     }
 }

@@ -28,8 +28,9 @@ pub enum Claimed {
     Live,
 }
 
-/// Listens at `path`, for this user alone from the first moment on. A file that nobody
-/// listens behind is replaced. To be called while there is one thread.
+/// Listens at `path`, for this user alone from the first moment on, in a folder that is made
+/// if it is not there. A file that nobody listens behind is replaced. To be called while there
+/// is one thread.
 pub fn claim(path: &Path) -> io::Result<Claimed> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     home::make(folder)?;

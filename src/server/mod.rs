@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::end::End;
+use crate::mutex::lock;
 use crate::protocol::batch::Batches;
 use crate::protocol::jsonrpc::Id;
 use crate::protocol::mcp::Negotiation;
@@ -79,7 +80,7 @@ pub async fn serve(
         calls_outlive_it,
         rivals,
     } = connection;
-    let mut watch = Watch::over(rivals);
+    let (mut watch, mut arrived) = (Watch::over(rivals), 0);
     let (events, mut from_calls) = mpsc::unbounded_channel();
     let mut server = Server {
         router,
@@ -116,7 +117,12 @@ pub async fn serve(
                 watch.heard();
                 server.message(message)
             }
-            Event::Suspect(Suspicion::Ask) => server.outgoing.line(messages::ping()),
+            Event::Suspect(Suspicion::Ask) => {
+                arrived = lock(&unread).length();
+                server.outgoing.line(messages::ping());
+            }
+            // A long message may be on its way, slowly: then it is asked again.
+            Event::Suspect(Suspicion::Gone) if lock(&unread).length() != arrived => {}
             Event::Suspect(Suspicion::Gone) => break,
             Event::InputEnded => open = false,
             Event::Deaf => heard = false,

@@ -71,6 +71,11 @@ impl Lines {
         }
     }
 
+    /// How much was pushed that is in no message yet.
+    pub fn length(&self) -> usize {
+        self.bytes.len() - self.begin
+    }
+
     /// What was pushed and has not come out yet.
     pub fn rest(&mut self) -> Vec<u8> {
         let begin = std::mem::take(&mut self.begin);

@@ -3,6 +3,7 @@
 mod connect;
 mod ends;
 mod files;
+mod folders;
 mod home;
 mod lost;
 mod machines;

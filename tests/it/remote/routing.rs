@@ -1,13 +1,15 @@
 //! Every routed tool on a host.
 
 use std::fs;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::home::Home;
 use super::{Near, pair};
 use crate::sessions::eventually;
-use crate::support::{Client, Executable, assert_timed_out, each, payload};
+use crate::support::{BYTECODE, Client, Executable, assert_timed_out, each, payload};
 
 impl Near {
     fn call_on(&mut self, host: &str, tool: &str, mut arguments: Value) -> Value {
@@ -177,6 +179,32 @@ fn a_call_that_is_over_is_not_cancelled_in_the_place_of_another() {
         assert_eq!(reply["id"], runs);
         assert_eq!(payload(&reply).0["value_repr"], "42", "{reply}");
     });
+}
+
+#[test]
+fn a_long_message_on_a_slow_way_is_waited_for() {
+    let home = Home::new();
+    let socket = home.path().join("s");
+    let mut topup = Client::start_on_socket(BYTECODE, &socket, |command| {
+        command.env("HOME", home.path());
+    });
+    let hello = json!({ "clientInfo": { "name": "topup", "version": "0" } });
+    topup.request("initialize", hello);
+    topup.receive();
+    // While another client waits, this one is asked whether it is there, and has 5 s.
+    let _rival = UnixStream::connect(&socket).unwrap();
+    let line = topup.call_line("eval", json!({ "source": "41 + 1" }));
+    let (slow, last) = line.split_at(24);
+    for byte in slow.bytes() {
+        topup.send_bytes(&[byte]);
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    topup.send_line(last);
+    let mut reply = topup.receive();
+    while reply["method"] == "ping" {
+        reply = topup.receive();
+    }
+    assert_eq!(payload(&reply).0["value_repr"], "42", "{reply}");
 }
 
 #[test]
