@@ -8,7 +8,8 @@ mod near_end;
 mod process;
 
 use std::os::unix::net::UnixStream;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -18,6 +19,7 @@ use super::peer::other_version;
 use crate::cli::{RESOLVED, SERVED, SERVING};
 use crate::reexec::Beginning;
 use crate::settings::Remote;
+use crate::signals;
 use crate::tools::{Failure, Phase};
 pub use process::Process;
 
@@ -180,7 +182,7 @@ impl Ssh {
             }
             Some(255) => {}
             Some(code) => words += &format!("\n{program} ended with status {code} there"),
-            None => words += "\nssh was ended by a signal",
+            None => words += &format!("\n{}", by_signal(heard.status)),
         }
         connect(host, words.trim().to_string())
     }
@@ -213,10 +215,17 @@ impl Tunnel {
         match heard.status.map(|status| status.code()) {
             Some(Some(255)) | None => {}
             Some(Some(code)) => text.push(format!("topup ended there with status {code}")),
-            Some(None) => text.push("ssh was ended by a signal".into()),
+            Some(None) => text.push(by_signal(heard.status)),
         }
         text.join("; ")
     }
+}
+
+/// How ssh has ended that has no status of its own.
+fn by_signal(status: Option<ExitStatus>) -> String {
+    let signal = status.and_then(|status| status.signal());
+    let name = signal.map_or_else(|| "a signal".into(), signals::name);
+    format!("ssh was ended by {name}")
 }
 
 fn start(host: &str, command: Command) -> Result<Process, Failure> {

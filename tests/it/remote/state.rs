@@ -50,7 +50,7 @@ fn a_tunnel_that_is_killed_costs_the_calls_in_flight() {
             reply["error"]
                 .as_str()
                 .unwrap()
-                .contains("connection was lost while eval ran"),
+                .contains("connection was lost while eval ran there: ssh was ended by SIGKILL"),
             "{reply}"
         );
         fs::write(machine.home.path().join("go"), "").unwrap();
