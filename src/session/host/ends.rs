@@ -17,6 +17,7 @@ use crate::tools::{Answer, Failure, Phase, cancelled};
 const ENDING: Duration = Duration::from_secs(10);
 /// What it has to say whether it has cancelled anything.
 const CANCELLING: Duration = Duration::from_secs(5);
+
 impl Host {
     /// Interrupts what runs there, also if the connection to it was lost, or ends an attempt
     /// to connect. Waits for neither.
@@ -75,15 +76,22 @@ impl Host {
             }
         };
         let ended = async {
-            let _ = link.peer.call("_end", Map::new(), cancel).await;
+            let told = link.peer.call("_end", Map::new(), cancel).await;
             link.peer.gone().await;
+            // The end of the connection alone may be the network's.
+            told.is_ok() || !link.lost_its_way()
         };
-        let gone = tokio::select! {
-            gone = timeout(ENDING, ended) => gone.is_ok(),
+        let ended = tokio::select! {
+            ended = timeout(ENDING, ended) => ended,
             _ = cancel.cancelled() => return Err(self.failure("cancelled")),
         };
-        if gone {
-            return Ok(());
+        match ended {
+            Ok(true) => return Ok(()),
+            Ok(false) => {
+                let lost = "the connection was lost before the topup there had ended; it may go on";
+                return Err(self.failure(lost));
+            }
+            Err(_) => {}
         }
         let process = lock(&self.state).process.clone().unwrap_or_default();
         Err(self.failure(&format!(
