@@ -90,9 +90,7 @@ impl Hosts {
         ticket: &Ticket,
     ) -> Result<(Arc<Host>, bool, Option<String>), Failure> {
         check(name)?;
-        let known = HOSTS.read().remove(name).unwrap_or_default();
-        let asked = socket.clone().or(known.remote_socket);
-        let asked = asked.unwrap_or_else(|| DEFAULT_SOCKET.into());
+        let asked = socket.clone().unwrap_or_else(|| known_socket(name));
         check_socket(&asked)?;
         let host = self.register(name, &asked, socket.is_some())?;
         let connected = host.connect(&ticket.cancel).await;
@@ -130,12 +128,21 @@ impl Hosts {
                 );
                 return Err(Failure::new(Phase::Connect, problem));
             }
+            self.set_aside(host);
         }
-        let stopped = lock(&self.stopped).remove(&(name.to_string(), asked.to_string()));
-        let left = stopped.unwrap_or_else(|| HostLeft::new(name, asked));
+        let left = lock(&self.stopped).remove(&(name.to_string(), asked.to_string()));
+        let left = left.unwrap_or_else(|| HostLeft::new(name, asked));
         let host = Arc::new(Host::resume(left, Arc::clone(&self.ssh)));
         registered.insert(name.to_string(), Arc::clone(&host));
         Ok(host)
+    }
+
+    /// Keeps what a host is to be found as again.
+    fn set_aside(&self, host: &Host) {
+        if host.was_reached() {
+            let left = host.leave();
+            lock(&self.stopped).insert(left.key(), left);
+        }
     }
 
     fn unregister(&self, host: &Arc<Host>) {
@@ -162,19 +169,24 @@ impl Hosts {
         ticket: &Ticket,
     ) -> Result<bool, Failure> {
         let registered = lock(&self.registered).get(name).cloned();
-        let stopped = match &registered {
-            Some(host) => {
-                let stopped = host.stop(end, &ticket.cancel).await?;
-                self.unregister(host);
-                if !end && host.was_reached() {
-                    let key = (name.to_string(), host.asked().to_string());
-                    lock(&self.stopped).insert(key, host.leave());
-                }
-                stopped
-            }
-            None if HOSTS.holds(name) => false,
-            None => return self.find(name).map(|_| false),
+        let host = match registered {
+            Some(host) => Some(host),
+            None if !HOSTS.holds(name) => return self.find(name).map(|_| false),
+            // What an earlier connection has left there.
+            None if end => Some(self.register(name, &known_socket(name), false)?),
+            None => None,
         };
+        let mut stopped = false;
+        if let Some(host) = &host {
+            let result = host.stop(end, &ticket.cancel).await;
+            if result.is_ok() || !host.was_reached() {
+                self.unregister(host);
+            }
+            stopped = result?;
+            if !end {
+                self.set_aside(host);
+            }
+        }
         if forget {
             lock(&self.stopped).retain(|(stopped, _), _| stopped != name);
             let _alone = self.alone_with(name).await;
@@ -263,6 +275,12 @@ impl Hosts {
         let stopped = left.stopped.into_iter().map(|left| (left.key(), left));
         lock(&self.stopped).extend(stopped);
     }
+}
+
+/// The socket that a host was asked for by last, or the usual one.
+fn known_socket(name: &str) -> String {
+    let known = HOSTS.read().remove(name).unwrap_or_default();
+    known.remote_socket.unwrap_or_else(|| DEFAULT_SOCKET.into())
 }
 
 fn of_file(error: io::Error) -> Failure {

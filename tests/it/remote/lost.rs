@@ -52,8 +52,11 @@ fn a_session_that_was_left_and_has_ended_is_told() {
         let notice = reply["notice"].as_str().unwrap();
         assert!(notice.contains("its state is lost"), "{notice}");
         assert_eq!(near.value_on("far", "x"), "41");
-        // Ended on purpose.
-        near.done("stop_session", json!({ "host": "far", "end": true }));
+        // Ended on purpose, also after it was left.
+        near.done("stop_session", stop);
+        let ended = near.done("stop_session", json!({ "host": "far", "end": true }));
+        assert_eq!(ended["stopped"], true);
+        eventually("it ends", || machine.topups().is_empty());
         let reply = near.connect("far");
         assert!(reply.get("notice").is_none(), "{reply}");
         assert!(near.eval_on("far", "x")["error"].is_string());
