@@ -7,6 +7,8 @@
 
 #![allow(unsafe_code, reason = "functions of C")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use libc::{c_int, sigaction as Action, sigset_t};
 
 use crate::{crash, signals, user_code};
@@ -52,6 +54,17 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     }
 }
 
+/// This process is about to become another image of itself, or has failed to.
+///
+/// `Command::exec` gives SIGPIPE its default action first, as a program expects that it
+/// starts. Until the kernel has ended the other threads one of them may write to a client that
+/// has gone, and that would end the process.
+pub fn become_another(now: bool) {
+    BECOMES_ANOTHER.store(now, Ordering::Relaxed);
+}
+
+static BECOMES_ANOTHER: AtomicBool = AtomicBool::new(false);
+
 /// C's `signal`.
 ///
 /// # Safety
@@ -59,6 +72,9 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
 /// As for `sigaction`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn signal(signal: c_int, handler: usize) -> usize {
+    if signal == libc::SIGPIPE && BECOMES_ANOTHER.load(Ordering::Relaxed) {
+        return libc::SIG_DFL;
+    }
     // SAFETY: zeroed actions are valid values.
     unsafe {
         let mut new: Action = std::mem::zeroed();

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::Bytes;
 use crate::protocol::jsonrpc::Id;
 use crate::session::{HostsLeft, SessionsLeft};
-use crate::{adopt, limits, settings};
+use crate::{adopt, dispositions, limits, settings};
 
 /// The name of the argument that names the memory file; not for people.
 pub const ARGUMENT: &str = "--go-on-from";
@@ -92,7 +92,12 @@ impl Beginning {
     /// Becomes the next image. Returns only if that fails.
     pub fn again(&self, handover: &Handover, parts: [&[u8]; 3]) -> io::Error {
         match self.command(handover, parts) {
-            Ok(mut command) => command.exec(),
+            Ok(mut command) => {
+                dispositions::become_another(true);
+                let error = command.exec();
+                dispositions::become_another(false);
+                error
+            }
             Err(error) => error,
         }
     }

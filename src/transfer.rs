@@ -83,16 +83,16 @@ pub fn read(path: &Path, max: u64, limit: &str) -> Result<Blob, String> {
         .take(size + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    if size == 0 && !bytes.is_empty() {
+    if file.metadata().map_err(failed)?.len() != size {
         return Err(format!(
-            "{}: the kernel says that it is empty, and makes up what it holds, as below /proc; \
-             copy it into a file first",
+            "{}: its size changed while it was read; nothing was copied, try again when nobody writes to it",
             path.display()
         ));
     }
-    if bytes.len() as u64 != size || file.metadata().map_err(failed)?.len() != size {
+    if bytes.len() as u64 != size {
         return Err(format!(
-            "{}: its size changed while it was read; nothing was copied, try again when nobody writes to it",
+            "{}: it says that it has {size} bytes and holds others, as files that the kernel makes \
+             up do (/proc, /sys); copy it into a file first",
             path.display()
         ));
     }

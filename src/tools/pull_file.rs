@@ -65,7 +65,7 @@ fn run(mut call: Call) -> Running {
         let Value::Object(arguments) = json!({ "path": remote, "max": settings.max }) else {
             return Err(failed("it has no arguments".into()));
         };
-        let place = host.place(&call.ticket).await?;
+        let place = host.place(TOOL.name, &call.ticket).await?;
         let ticket = &call.ticket;
         let answer = host
             .call_from(place, "_recv_blob", arguments, ticket)

@@ -57,7 +57,7 @@ fn run(mut call: Call) -> Running {
         let local = call.arguments.required("local_path");
         let remote = call.arguments.text("remote_path");
         // What is copied is the file as it is when the call's turn has come.
-        let place = host.place(&call.ticket).await?;
+        let place = host.place(TOOL.name, &call.ticket).await?;
         let theirs = place.transfer_max();
         let ours = call.hosts.transfer().max;
         let path = transfer::resolve(&local).map_err(failed)?;

@@ -218,5 +218,6 @@ fn the_clock_on_the_wall_is_looked_at_for_the_age_of_files_only() {
             }
         }
     }
-    assert_eq!(found, ["home.rs"]);
+    found.sort();
+    assert_eq!(found, ["home.rs", "session/ssh/near_end.rs"]);
 }

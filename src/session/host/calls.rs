@@ -17,6 +17,8 @@ use crate::tools::{Answer, Failure, Phase};
 /// has this.
 pub struct Place {
     link: Arc<Link>,
+    /// The tool that was called here.
+    called: &'static str,
     _line: OwnedMutexGuard<()>,
 }
 
@@ -28,24 +30,32 @@ impl Host {
     /// ended is made again, once.
     pub async fn call(
         self: &Arc<Self>,
-        tool: &str,
+        tool: &'static str,
         arguments: Map<String, Value>,
         ticket: &Ticket,
     ) -> Result<Answer, Failure> {
-        let place = self.place(ticket).await?;
+        let place = self.place(tool, ticket).await?;
         let answer = self.call_from(place, tool, arguments, ticket).await?;
         Ok(self.noticing(answer, ticket))
     }
 
-    /// Waits for the call's place.
-    pub async fn place(self: &Arc<Self>, ticket: &Ticket) -> Result<Place, Failure> {
+    /// Waits for the place of a call of `called`.
+    pub async fn place(
+        self: &Arc<Self>,
+        called: &'static str,
+        ticket: &Ticket,
+    ) -> Result<Place, Failure> {
         let (link, _) = self.connect(&ticket.cancel).await?;
         let line = tokio::select! {
             biased;
             line = Arc::clone(&self.line).lock_owned() => line,
             _ = ticket.cancel.cancelled() => return Err(self.failure("cancelled")),
         };
-        Ok(Place { link, _line: line })
+        Ok(Place {
+            link,
+            called,
+            _line: line,
+        })
     }
 
     /// Calls a tool from that place; what must be told of the host is left to the caller.
@@ -56,15 +66,15 @@ impl Host {
         arguments: Map<String, Value>,
         ticket: &Ticket,
     ) -> Result<Answer, Failure> {
-        let link = Arc::clone(&place.link);
-        let ran = format!("while {tool} ran there");
+        let (link, called) = (Arc::clone(&place.link), place.called);
+        let ran = format!("while {called} ran there");
         let (result, when) = match link.peer.begin_call(tool, arguments) {
             Ok(sent) => {
                 ticket.send_to(&self.name);
                 drop(place);
                 (link.peer.answer(tool, sent, &ticket.cancel).await, ran)
             }
-            Err(lost) => (Err(lost), format!("before {tool} was sent there")),
+            Err(lost) => (Err(lost), format!("before {called} was sent there")),
         };
         match result {
             Ok(answer) => {
@@ -72,7 +82,7 @@ impl Host {
                 Ok(answer)
             }
             Err(Lost::Refused(problem)) => {
-                let problem = format!("{}: {tool} failed there: {problem}", self.name);
+                let problem = format!("{}: {called} failed there: {problem}", self.name);
                 Err(Failure::new(Phase::Handshake, problem))
             }
             Err(Lost::Cancelled) => Err(self.failure("cancelled")),

@@ -180,6 +180,10 @@ impl Ssh {
                 );
                 return Failure::new(Phase::Handshake, text);
             }
+            Some(255) if words.trim().is_empty() => {
+                words =
+                    format!("ssh has failed and said nothing; {program} may have been killed there")
+            }
             Some(255) => {}
             Some(code) => words += &format!("\n{program} ended with status {code} there"),
             None => words += &format!("\n{}", by_signal(heard.status)),

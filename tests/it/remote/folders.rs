@@ -1,7 +1,10 @@
 //! Where files and sockets go, on each side.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde_json::json;
 
@@ -48,15 +51,38 @@ fn files_go_to_the_folders_of_transfers() {
 }
 
 #[test]
-fn what_the_kernel_makes_up_is_no_file() {
+fn a_file_that_grows_while_it_is_read_is_not_copied() {
     each(|executable| {
-        let (_user, _machine, mut near) = pair(executable);
+        let (_user, machine, mut near) = pair(executable);
         near.connect("far");
-        let pull = json!({ "host": "far", "remote_path": "/proc/self/status" });
-        let push = json!({ "host": "far", "local_path": "/proc/self/status" });
-        for (tool, arguments) in [("pull_file", pull), ("push_file", push)] {
-            let said = near.refused(tool, arguments, "transfer");
-            assert!(said.contains("makes up"), "{said}");
+        let (here, there) = (near.home.path().join("f"), machine.home.path().join("f"));
+        for file in [here, there.clone()] {
+            fs::write(&file, vec![b'x'; 4 << 20]).unwrap();
+            let (over, grows) = (
+                AtomicBool::new(false),
+                File::options().append(true).open(&file),
+            );
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut grows = grows.unwrap();
+                    while !over.load(Ordering::Relaxed) {
+                        grows.write_all(b"x").unwrap();
+                    }
+                });
+                let (tool, arguments) = match file == there {
+                    true => ("pull_file", json!({ "host": "far", "remote_path": file })),
+                    false => ("push_file", json!({ "host": "far", "local_path": file })),
+                };
+                // It may hold still for once.
+                let refused = (0..1000).find_map(|_| {
+                    let (reply, is_error) = near.call(tool, arguments.clone());
+                    is_error.then_some(reply)
+                });
+                over.store(true, Ordering::Relaxed);
+                let reply = refused.expect("a refusal");
+                let said = reply["error"].as_str().unwrap();
+                assert!(said.contains("its size changed"), "{said}");
+            });
         }
     });
 }

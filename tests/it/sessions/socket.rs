@@ -191,6 +191,21 @@ fn a_crash_keeps_the_connection_and_the_listener() {
 }
 
 #[test]
+fn what_is_said_to_a_client_that_has_gone_does_not_end_a_server_that_crashes() {
+    each(|executable| {
+        let served = serve(executable, &[]);
+        for round in 0..25 {
+            let mut visitor = Visitor::at(&served.path);
+            visitor.begin("eval", json!({ "source": "1" }));
+            visitor.begin("eval", json!({ "source": SEGFAULT }));
+            drop(visitor);
+            let reply = Visitor::at(&served.path).eval("40 + 2");
+            assert_eq!(reply["value_repr"], "42", "round {round}: {reply}");
+        }
+    });
+}
+
+#[test]
 fn stale_files_are_replaced_and_live_ones_respected() {
     let mut served = serve(BYTECODE, &[]);
     Visitor::at(&served.path).eval("let x = 1");
