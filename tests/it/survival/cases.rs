@@ -17,6 +17,9 @@ pub struct Case {
 /// What the reply says.
 pub enum Reply {
     Value(&'static str),
+    /// The same; a thread goes on that may close the compiler's own files, too, so that a
+    /// phrase fails by that.
+    Meddles(&'static str),
     /// Its error contains this; the session is the same.
     Error(&'static str),
     /// The process ended: by a signal, or without.
@@ -64,12 +67,11 @@ pub fn check(session: &mut Session, case: &Case) {
     let about = format!("{}, {}", case.what, session.describe());
     case.reply.holds(&reply, &about);
     let mut next = session.eval("x + !r");
-    // A thread that goes on may have closed the compiler's own file.
-    while next["error"]
-        .as_str()
-        .is_some_and(|error| error.contains("Bad file descriptor"))
-    {
-        next = session.eval("x + !r");
+    if let Reply::Meddles(_) = case.reply {
+        let closed = |error: &str| error.contains("Bad file descriptor");
+        while next["error"].as_str().is_some_and(closed) {
+            next = session.eval("x + !r");
+        }
     }
     assert_eq!(next["value_repr"], "48", "{about}: {next}");
     let is_new = matches!(case.reply, Reply::Crash(_) | Reply::Stuck);
@@ -93,7 +95,9 @@ impl Reply {
     pub fn holds(&self, reply: &Value, about: &str) {
         let error = reply["error"].as_str();
         match self {
-            Reply::Value(value) => assert_eq!(reply["value_repr"], *value, "{about}: {reply}"),
+            Reply::Value(value) | Reply::Meddles(value) => {
+                assert_eq!(reply["value_repr"], *value, "{about}: {reply}");
+            }
             Reply::Error(text) => {
                 assert!(error.is_some_and(|e| e.contains(text)), "{about}: {reply}");
                 assert!(reply.get("phase").is_none(), "{about}: {reply}");
