@@ -110,7 +110,7 @@ impl Router {
         }
     }
 
-    /// Interrupts what runs on the host `name`, if it is connected.
+    /// Interrupts what runs on the registered host `name`.
     pub fn cancel_on(&self, name: &str) {
         if let Ok(host) = self.hosts.find(name) {
             // Nobody is to be told.

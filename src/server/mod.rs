@@ -80,7 +80,7 @@ pub async fn serve(
         calls_outlive_it,
         rivals,
     } = connection;
-    let (mut watch, mut arrived) = (Watch::over(rivals), 0);
+    let mut watch = Watch::over(rivals);
     let (events, mut from_calls) = mpsc::unbounded_channel();
     let mut server = Server {
         router,
@@ -110,19 +110,14 @@ pub async fn serve(
                 Some(message) => Event::Message(message),
                 None => Event::InputEnded,
             },
-            suspicion = watch.next(is_topup) => Event::Suspect(suspicion),
+            suspicion = watch.next(is_topup, || lock(&unread).length()) => Event::Suspect(suspicion),
         };
         match event {
             Event::Message(message) => {
                 watch.heard();
                 server.message(message)
             }
-            Event::Suspect(Suspicion::Ask) => {
-                arrived = lock(&unread).length();
-                server.outgoing.line(messages::ping());
-            }
-            // A long message may be on its way, slowly: then it is asked again.
-            Event::Suspect(Suspicion::Gone) if lock(&unread).length() != arrived => {}
+            Event::Suspect(Suspicion::Ask) => server.outgoing.line(messages::ping()),
             Event::Suspect(Suspicion::Gone) => break,
             Event::InputEnded => open = false,
             Event::Deaf => heard = false,

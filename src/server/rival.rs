@@ -29,6 +29,8 @@ pub enum Suspicion {
 pub struct Watch {
     rivals: Option<Rivals>,
     asked: bool,
+    /// How much had arrived of its next message when it was asked.
+    arrived: usize,
     until: Option<Instant>,
 }
 
@@ -67,6 +69,7 @@ impl Watch {
         Watch {
             rivals,
             asked: false,
+            arrived: 0,
             until: None,
         }
     }
@@ -78,20 +81,22 @@ impl Watch {
         }
     }
 
-    /// Completes when there is something to do, `of_interest` only.
-    pub async fn next(&mut self, of_interest: bool) -> Suspicion {
+    /// Completes when there is something to do, `of_interest` only; `arrived` says how much
+    /// there is of its next message, which may be long and come slowly.
+    pub async fn next(&mut self, of_interest: bool, arrived: impl Fn() -> usize) -> Suspicion {
         let Some(rivals) = self.rivals.as_ref().filter(|_| of_interest) else {
             return pending().await;
         };
         if let Some(until) = self.until {
             sleep_until(until).await;
             self.until = None;
-            if std::mem::take(&mut self.asked) {
+            if std::mem::take(&mut self.asked) && arrived() == self.arrived {
                 return Suspicion::Gone;
             }
         }
         rivals.come().await;
         self.asked = true;
+        self.arrived = arrived();
         self.until = Some(Instant::now() + PATIENCE);
         Suspicion::Ask
     }

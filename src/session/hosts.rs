@@ -42,7 +42,7 @@ pub struct HostListed {
 }
 
 /// What the next image of the server's process needs of them.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct HostsLeft {
     registered: Vec<HostLeft>,
     stopped: Vec<HostLeft>,
@@ -100,7 +100,8 @@ impl Hosts {
         let (_, is_new) = connected?;
         let _alone = self.alone_with(name).await;
         // It is connected, whatever becomes of the file.
-        let warning = match self.is_registered(&host) {
+        let is_registered = is_in(&lock(&self.registered), &host);
+        let warning = match is_registered {
             true => self
                 .write(name, move |known| {
                     known.remote_socket = socket.or(known.remote_socket.take());
@@ -147,16 +148,9 @@ impl Hosts {
 
     fn unregister(&self, host: &Arc<Host>) {
         let registered = &mut *lock(&self.registered);
-        let is_it = |found: &Arc<Host>| Arc::ptr_eq(found, host);
-        if registered.get(host.name()).is_some_and(is_it) {
+        if is_in(registered, host) {
             registered.remove(host.name());
         }
-    }
-
-    fn is_registered(&self, host: &Arc<Host>) -> bool {
-        let registered = lock(&self.registered);
-        let is_it = |found: &Arc<Host>| Arc::ptr_eq(found, host);
-        registered.get(host.name()).is_some_and(is_it)
     }
 
     /// Ends the connection to a host. With `forget` nothing is left of it, with `end` the
@@ -275,6 +269,12 @@ impl Hosts {
         let stopped = left.stopped.into_iter().map(|left| (left.key(), left));
         lock(&self.stopped).extend(stopped);
     }
+}
+
+/// Whether it is this one that is registered by its name.
+fn is_in(registered: &BTreeMap<String, Arc<Host>>, host: &Arc<Host>) -> bool {
+    let found = registered.get(host.name());
+    found.is_some_and(|found| Arc::ptr_eq(found, host))
 }
 
 /// The socket that a host was asked for by last, or the usual one.

@@ -237,15 +237,18 @@ pub async fn call(
     ticket: Ticket,
     progress: Progress,
 ) -> Answer {
+    let cancels = tool.name == cancel::TOOL.name;
     let result = match prepare(tool, arguments, router) {
-        Ok((_, Target::Host(host))) if tool.name == cancel::TOOL.name => host.cancel().await,
+        Ok((_, Target::Host(host))) if cancels => host.cancel().await,
         Ok((arguments, Target::Host(host))) => {
             host.call(tool.name, arguments.into(), &ticket).await
         }
-        Ok((_, Target::Starting(name))) => match tool.name == cancel::TOOL.name {
-            true => Ok(cancelled(router.registry().cancel_start(&name))),
-            false => Err(Failure::new(Phase::Route, router.registry().missing(&name))),
-        },
+        Ok((_, Target::Starting(name))) if cancels => {
+            Ok(cancelled(router.registry().cancel_start(&name)))
+        }
+        Ok((_, Target::Starting(name))) => {
+            Err(Failure::new(Phase::Route, router.registry().missing(&name)))
+        }
         Ok((arguments, Target::Session(session))) => {
             (tool.run)(Call {
                 arguments,

@@ -192,12 +192,10 @@ impl Host {
         }
         if other {
             let recovered = link.recover(&self.name, log).await;
-            let mut state = lock(&self.state);
             let is_known = recovered.is_ok();
-            state.notify(recovered.unwrap_or_else(|notice| notice));
+            lock(&self.state).notify(recovered.unwrap_or_else(|notice| notice));
             if !is_known {
                 // The log is for the process after this one, if this one has ended, too.
-                drop(state);
                 return Ok(link);
             }
         }
