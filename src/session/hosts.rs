@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-use super::host::HostLeft;
+use super::host::{HostLeft, STOPPED};
 use super::kept::Kept;
 use super::known::{Known, check, check_socket};
 use super::ssh::Ssh;
@@ -138,10 +138,10 @@ impl Hosts {
         Ok(host)
     }
 
-    /// Keeps what a host is to be found as again.
+    /// Leaves a host, and keeps what it is to be found as again.
     fn set_aside(&self, host: &Host) {
+        let left = host.leave(STOPPED);
         if host.was_reached() {
-            let left = host.leave();
             lock(&self.stopped).insert(left.key(), left);
         }
     }
@@ -172,12 +172,16 @@ impl Hosts {
         };
         let mut stopped = false;
         if let Some(host) = &host {
-            let result = host.stop(end, &ticket.cancel).await;
-            if result.is_ok() || !host.was_reached() {
+            stopped = end || host.is_live();
+            if end {
+                let ended = host.end_there(&ticket.cancel).await;
+                if ended.is_ok() || !host.was_reached() {
+                    self.unregister(host);
+                }
+                ended?;
+                host.leave(STOPPED);
+            } else {
                 self.unregister(host);
-            }
-            stopped = result?;
-            if !end {
                 self.set_aside(host);
             }
         }
@@ -255,7 +259,10 @@ impl Hosts {
         let registered = std::mem::take(&mut *lock(&self.registered));
         let stopped = std::mem::take(&mut *lock(&self.stopped));
         HostsLeft {
-            registered: registered.values().map(|host| host.leave()).collect(),
+            registered: registered
+                .values()
+                .map(|host| host.leave("the server ends"))
+                .collect(),
             stopped: stopped.into_values().collect(),
         }
     }

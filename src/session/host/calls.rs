@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::link::{Link, said};
 use super::peer::Lost;
-use super::{Host, Ticket, lock};
+use super::{Host, STOPPED, Ticket, lock};
 use crate::tools::{Answer, Failure, Phase};
 
 /// A call's place among those that go to a host: none is sent that came after it while it
@@ -108,7 +108,7 @@ impl Host {
             (_, Some(notice)) => notice,
             (true, None) => "it is up again, and what ran may go on there".to_string(),
             (false, None) if self.connection.is_stopped() => {
-                "stop_session ended it, and what ran may go on there".to_string()
+                format!("{STOPPED}, and what ran may go on there")
             }
             (false, None) => {
                 "what ran may go on there, and the next call connects again".to_string()

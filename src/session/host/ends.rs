@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::Cancellable;
 use super::link::Link;
 use super::peer::Lost;
-use super::{Host, lock};
+use super::{Host, STOPPED, lock};
 use crate::tools::{Answer, Failure, Phase, cancelled};
 
 /// What a topup has to end.
@@ -53,23 +53,13 @@ impl Host {
         })
     }
 
-    /// Ends the connection for good, and with `end` the topup there. False if there was none.
-    pub async fn stop(&self, end: bool, cancel: &CancellationToken) -> Result<bool, Failure> {
-        let was_live = self.is_live();
-        if end {
-            self.end_there(cancel).await?;
-        }
-        self.connection.stop(self.failure("stop_session ended it"));
-        Ok(end || was_live)
-    }
-
     /// Ends the topup there, whatever it does.
-    async fn end_there(&self, cancel: &CancellationToken) -> Result<(), Failure> {
+    pub async fn end_there(&self, cancel: &CancellationToken) -> Result<(), Failure> {
         let link = match self.connection.cancellable() {
             Cancellable::Link(link) => link,
             // What it held is not needed: without the phrase log.
             _ => {
-                self.connection.end(&self.failure("stop_session ended it"));
+                self.connection.end(&self.failure(STOPPED));
                 let opened = Link::open(&self.ssh, &self.name, &self.asked, cancel).await?;
                 lock(&self.state).process = Some(opened.1.process);
                 Arc::new(opened.0)

@@ -41,6 +41,9 @@ struct State {
     notice: Option<String>,
 }
 
+/// Why a connection ends that a call has ended for good.
+pub const STOPPED: &str = "stop_session ended it";
+
 /// What a host is begun with: one that is new, was stopped, or was connected to by the image
 /// of the server's process before this one.
 #[derive(Debug, Serialize, Deserialize)]
@@ -88,10 +91,10 @@ impl Host {
         }
     }
 
-    /// Ends the connection for good.
-    pub fn leave(&self) -> HostLeft {
+    /// Ends the connection for good; who waits for it is told `why`.
+    pub fn leave(&self, why: &str) -> HostLeft {
         let recovers = self.connection.is_recovering();
-        self.connection.stop(self.failure("the server ends"));
+        self.connection.stop(self.failure(why));
         let mut state = lock(&self.state).clone();
         if recovers {
             state.notify(unknown(&self.name));

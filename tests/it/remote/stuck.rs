@@ -142,6 +142,22 @@ fn a_log_that_does_not_end_holds_up_neither_restart_nor_stop() {
 }
 
 #[test]
+fn a_session_that_is_left_while_its_log_is_run_is_told() {
+    each(|executable| {
+        let (_user, machine, mut near) = ended_with_an_endless_log(executable);
+        let waits = near.begin_eval("before");
+        runs(&machine);
+        let stop = json!({ "host": "far" });
+        let stop = near.client.begin_call("stop_session", stop);
+        near.replies(&[waits, stop]);
+        fs::write(machine.home.path().join("go"), "").unwrap();
+        let reply = near.connect("far");
+        assert!(notice(&reply).contains("its state is lost"), "{reply}");
+        assert_eq!(near.value_on("far", "before + endless + after"), "43");
+    });
+}
+
+#[test]
 fn a_crash_here_while_the_log_is_run_there_is_told() {
     each(|executable| {
         let (_user, machine, mut near) = ended_with_an_endless_log(executable);
